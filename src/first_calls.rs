@@ -68,7 +68,7 @@ impl Context {
     /// As for [`CqBuilder::create`].
     #[doc(alias = "ibv_create_cq")]
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::create(self, cqe, None, None, None)
+        CompletionQueue::create(self, cqe, None, None, None, false)
     }
 
     /// A completion queue with room for at least `cqe` completions, to be created with the options

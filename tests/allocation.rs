@@ -1,7 +1,7 @@
-//! Posting, polling and completing allocate nothing: 100,000 work requests of every kind, refused
-//! and flushed ones too.
+//! Posting, polling and completing allocate nothing: 100,000 work requests of every kind, including
+//! rejected and flushed ones.
 //!
-//! What the crate allocates is counted, not what the device does: the loopback device says when it
+//! Only the crate's allocations are counted, not the device's: the loopback device reports when it
 //! is at work, and a real one does not allocate from Rust. (`PROVERBS_DEVICE` as in the conformance
 //! suite.)
 
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count();
         Self::hold(layout.size() as isize);
-        // SAFETY: the layout is the caller's, who answers for it to any allocator.
+        // SAFETY: the caller guarantees the layout, as for any allocator.
         unsafe { System.alloc(layout) }
     }
 
@@ -57,7 +57,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         Self::count();
         Self::hold(size as isize - layout.size() as isize);
-        // SAFETY: `alloc` took it from `System`, with this layout; the size is the caller's.
+        // SAFETY: `alloc` took it from `System`, with this layout; the caller guarantees the size.
         unsafe { System.realloc(at, layout, size) }
     }
 }
@@ -80,7 +80,7 @@ fn device() -> Device {
         Ok(name) => {
             let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());
             let ctx = Context::open(&name).unwrap();
-            // An emulated machine is slow, and a smaller number tells as much.
+            // An emulated machine is slow, and fewer posts show the same.
             Device { ctx, gid_index: index.parse().unwrap(), posts: 20_000 }
         }
     }
@@ -92,8 +92,8 @@ fn on_loopback() -> (Fabric, Device) {
     (fabric.clone(), Device { ctx: fabric.open_device(), gid_index: 1, posts })
 }
 
-/// Runs `round` until it has posted enough, the first rounds uncounted: queues of the device grow
-/// there.
+/// Runs `round` until it has posted enough. The first rounds are not counted, since the device's
+/// queues grow there.
 fn counted(what: &str, posts: u64, mut round: impl FnMut() -> u64) {
     for _ in 0..4 {
         round();
@@ -158,7 +158,7 @@ fn ends<P: Profile<Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
     Ends { a: connect(dev, a, nb), b: connect(dev, b, na), ca, cb, pool, pd }
 }
 
-/// Polls `n` completions, in batches, and drops them: their buffers go home.
+/// Polls `n` completions, in batches, and drops them, which returns their buffers.
 fn drain<E: Owned>(cq: &mut CompletionQueue<E>, n: usize) {
     let mut seen = 0;
     while seen < n {
@@ -215,7 +215,7 @@ fn every_send_signaled() {
         }
         list.post().unwrap();
         drain(&mut ca, 8);
-        // A buffer goes from its completion straight to the next post.
+        // A buffer moves from its completion straight to the next post.
         for _ in 0..8 {
             let received = loop {
                 if let Some(completion) = cb.poll_one().unwrap() {
@@ -331,7 +331,7 @@ fn handles_and_parts() {
     });
 }
 
-/// One thread makes pieces and another drops them: what they are made of goes round.
+/// One thread makes pieces and another drops them: their headers are recycled.
 #[test]
 fn pieces_that_another_thread_drops() {
     let dev = device();
@@ -356,7 +356,7 @@ fn pieces_that_another_thread_drops() {
     });
 }
 
-/// What is prepared is posted again and again.
+/// A prepared work request is posted repeatedly.
 #[test]
 fn prepared_work_requests() {
     let dev = device();
@@ -396,7 +396,7 @@ fn refused_posts() {
         drop(list);
         5
     });
-    // Nobody receives these, and the queue is full from then on.
+    // The peer has no receives, and the queue is full from then on.
     while a.send_room() > 0 {
         a.post_send(wr::Send::new(take())).unwrap();
     }
@@ -455,8 +455,7 @@ fn the_counter_counts() {
 
 profile! { OnShared { receive: SharedRq } }
 
-/// Everything that a program makes, with buffers that are orphaned, shared and forgotten by their
-/// queues.
+/// All objects of a program, with buffers that are orphaned, shared and forgotten by their queues.
 fn one_life(dev: &Device) {
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(64, 256).unwrap();
@@ -496,9 +495,9 @@ fn one_life(dev: &Device) {
 }
 
 #[test]
-fn what_is_dropped_is_freed() {
+fn dropped_objects_are_freed() {
     let dev = device();
-    // What is kept for good is there after the first.
+    // Permanent allocations exist after the first life.
     for _ in 0..3 {
         one_life(&dev);
     }
@@ -506,14 +505,15 @@ fn what_is_dropped_is_freed() {
     for _ in 0..if cfg!(miri) { 2 } else { 20 } {
         one_life(&dev);
     }
-    // Tables of the process and of the device grow in steps: far less than a pool's memory a life.
+    // Tables of the process and of the device grow in steps: far less than a pool's memory per
+    // life.
     let more = HELD.get() - held;
     assert!(more < 4096, "{more} bytes are lost");
 }
 
-/// Memory that a device refuses to let go of is not freed, since it may write there.
+/// Memory that a device refuses to release is not freed, since it may write there.
 #[test]
-fn what_is_not_let_go_is_not_freed() {
+fn memory_that_the_device_keeps_is_not_freed() {
     use proverbs::loopback::{Fault, Script};
     const SIZE: usize = 1 << 20;
     let fabric = Fabric::new();

@@ -1,8 +1,9 @@
-//! Each name that the C headers declare has a form in this crate, or a reason in `absent.txt`.
+//! Each name that the C headers declare has an item in this crate, or a reason in `absent.txt`.
 //!
-//! The form is the item whose documentation has the C name as an alias, which is also how users
-//! find it. A field is found by its own name, in a file where an item stands for its struct. Part
-//! `bindings` of `cargo xtask test` runs this on the installed headers, and on Debian's newest.
+//! The item is the one whose documentation has the C name as an alias, which is also how users find
+//! it. A field is found by its own name, in a file where an item stands for its struct. Part
+//! `bindings` of `cargo xtask test` runs this on the installed headers, and on the newest in
+//! Debian.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,13 +12,13 @@ use std::path::{Path, PathBuf};
 const HEADERS: [&str; 4] =
     ["infiniband/verbs.h", "infiniband/verbs_api.h", "rdma/rdma_cma.h", "rdma/rdma_verbs.h"];
 
-/// The reasons, and how many lines they may have.
+/// The reasons, and the most lines that they may have.
 const ABSENT: &str = include_str!("absent.txt");
 const MOST_LINES: usize = 80;
 
 #[test]
 #[ignore = "reads the C headers: part `bindings`"]
-fn each_c_name_has_a_form_or_a_reason() {
+fn each_c_name_has_an_item_or_a_reason() {
     let mut names = BTreeSet::new();
     let newest = std::env::var("PROVERBS_HEADERS").ok();
     for include in ["/usr/include"].into_iter().chain(newest.as_deref()) {
@@ -57,7 +58,7 @@ fn each_c_name_has_a_form_or_a_reason() {
     );
 }
 
-/// The names in a source file that a search of the documentation finds.
+/// The names in a source file that a documentation search finds.
 struct Public {
     path: String,
     aliases: BTreeSet<String>,
@@ -66,7 +67,8 @@ struct Public {
 }
 
 impl Public {
-    /// The field, too, and not only its struct.
+    /// Whether a C name is an alias; for a field, the field itself must be found, not only its
+    /// struct.
     fn has_alias(&self, name: &str) -> bool {
         let (of, field) = name.split_once('.').unwrap_or((name, name));
         self.aliases.contains(of) && self.aliases.contains(field)
@@ -80,7 +82,7 @@ impl Public {
 }
 
 fn sources() -> Vec<PathBuf> {
-    // Programs find these below `proverbs`: its own items, and those that it re-exports.
+    // The items that programs find below `proverbs`: its own, and those that it re-exports.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths: Vec<_> =
         ["src", "sys/src", "loopback/src"].iter().map(|folder| root.join(folder)).collect();
@@ -111,7 +113,7 @@ fn public(path: &Path) -> Public {
     Public { path: path.display().to_string(), aliases: aliases.collect(), items: items.collect() }
 }
 
-/// Whether a pattern of absent.txt is the name, or the struct of a field.
+/// Whether a pattern of absent.txt matches the name, or the struct of a field.
 fn matches(pattern: &str, name: &str) -> bool {
     let of = name.split('.').next().unwrap_or(name);
     let (start, rest) = pattern.split_once('*').unwrap_or((pattern, ""));
@@ -138,7 +140,7 @@ fn is_constant(word: &str) -> bool {
 }
 
 /// Functions, types, constants, and fields as `ibv_wc.status`. Fields of a nested struct or union
-/// are those of the outer one.
+/// belong to the outer one.
 fn declared(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut code = String::new();
@@ -157,7 +159,7 @@ fn declared(text: &str) -> BTreeSet<String> {
         }
     }
     let tokens = tokens(&code);
-    // What each open brace belongs to: the keyword before it, and the outermost name.
+    // The owner of each open brace: the keyword before it, and the outermost name.
     let mut blocks: Vec<(&str, &str)> = Vec::new();
     for (at, &token) in tokens.iter().enumerate() {
         let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at]);
@@ -192,7 +194,7 @@ fn declared(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// Words, and every other character alone.
+/// Words, and every other character separately.
 fn tokens(code: &str) -> Vec<&str> {
     let mut all = Vec::new();
     for mut word in code.split_whitespace() {

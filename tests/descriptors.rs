@@ -1,6 +1,6 @@
-//! A call that needs a descriptor says which limit to raise where the process has none left.
+//! A call that needs a descriptor names the limit to raise if the process has none left.
 //!
-//! The test runs itself in a process whose limit is low.
+//! The test runs itself in a process with a low limit.
 #![cfg(all(not(miri), feature = "cm"))]
 #![forbid(unsafe_code)]
 
@@ -17,9 +17,9 @@ const CHILD: &str = "PROVERBS_FEW_DESCRIPTORS";
 type Call<'a> = Box<dyn Fn() -> Result<(), Error> + 'a>;
 
 #[test]
-fn without_descriptors_the_limit_is_named() {
+fn without_descriptors_the_error_names_the_limit() {
     let Ok(limit) = std::env::var(CHILD) else {
-        // More than are open: a test runner may leave any number of them to its children.
+        // More than are open: a test runner may pass any number of them to its children.
         let command = format!(
             "limit=$(($(ls /proc/$$/fd | sort -n | tail -1) + 64)); ulimit -n $limit; \
              {CHILD}=$limit exec \"$0\" --nocapture"

@@ -1,14 +1,14 @@
-//! What a user types into the search of the documentation finds its item: each C name of the page
-//! for porting, and words of the field. `doc_search/search.js` runs rustdoc's own search in node.
+//! A documentation search finds the item for each C name of the porting page, and for some words of
+//! the field. `doc_search/search.js` runs rustdoc's own search in node.
 //!
-//! Part `doc` of `cargo xtask test` writes the pages, with the nightly that docs.rs would use:
-//! rustdoc 1.95 loses the aliases of items that are re-exported from a private module.
+//! Part `doc` of `cargo xtask test` writes the pages with docs.rs' nightly: rustdoc 1.95 loses the
+//! aliases of items that are re-exported from a private module.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Words, and the page or the anchor that is among the first results.
+/// Words, and the page or the anchor that must be among the first results.
 const WORDS: [(&str, &str); 6] = [
     ("mmap", "memory/struct.Mapping.html"),
     ("zero-copy", "struct.Buf.html"),
@@ -49,7 +49,10 @@ fn search(pages: &Path, words: &BTreeSet<String>) -> Vec<(String, String)> {
 #[test]
 #[ignore = "reads the pages that a nightly rustdoc wrote, with node: part `pages`"]
 fn each_c_name_and_word_is_found() {
-    let pages = std::env::var("PROVERBS_DOC").expect("PROVERBS_DOC: the folder of the pages");
+    let pages = std::env::var("PROVERBS_DOC").expect(
+        "PROVERBS_DOC must name the folder of the \
+        pages",
+    );
     let mut words = c_names();
     assert!(words.len() > 70, "{words:?}");
     words.extend(WORDS.map(|(word, _)| word.to_owned()));
@@ -65,7 +68,7 @@ fn each_c_name_and_word_is_found() {
     assert!(missing.is_empty(), "add `#[doc(alias = \"..\")]`:\n{}", missing.join("\n"));
 }
 
-/// The names of the page are read.
+/// The page has C names, and they are read.
 #[test]
 fn the_page_has_c_names() {
     let names = c_names();

@@ -1,4 +1,5 @@
-//! Endpoints on the wire: whatever can be one travels unchanged, and nothing else comes in.
+//! Endpoints on the wire: every valid one is transferred unchanged, and everything else is
+//! rejected.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Cursor, Read, Write};
@@ -16,7 +17,8 @@ use proverbs::prelude::*;
 mod patience;
 use patience::long;
 
-/// A sum of REMOTE_WRITE, REMOTE_READ and REMOTE_ATOMIC that some type of region has.
+/// Exports a slice with the sum of REMOTE_WRITE, REMOTE_READ and REMOTE_ATOMIC that some region
+/// type has.
 fn export(endpoint: &mut Endpoint, rights: usize, addr: u64, len: u64, rkey: u32) {
     let result = match rights % 5 {
         0 => endpoint.export(RemoteSlice::<RemoteRead>::from_parts(addr, len, rkey)),
@@ -71,7 +73,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     })
 }
 
-/// The same cases in every run, so that a failure is one for everybody.
+/// The same cases in every run, so that failures are reproducible.
 fn check<S: Strategy>(strategy: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>)
 where
     S::Value: std::fmt::Debug,
@@ -91,14 +93,14 @@ fn plain() -> Endpoint {
 }
 
 #[test]
-fn an_endpoint_says_what_it_was_made_with() {
+fn an_endpoint_has_the_values_it_was_made_with() {
     let (gid, depth) = (Gid([3; 16]), Depth { send: 5, recv: 6 });
     let endpoint = plain().with_gid(gid).with_lid(0x102).with_depth(depth);
     assert_eq!((endpoint.gid(), endpoint.lid(), endpoint.depth()), (gid, 0x102, depth));
     assert_eq!((endpoint.qpn().get(), endpoint.psn().get()), (0x1c, 0x11_4bab));
     assert_eq!((endpoint.mtu(), endpoint.regions().len()), (Mtu::Bytes1024, 0));
     assert_eq!((plain().gid(), plain().lid()), (Gid::default(), 0));
-    // Exactly the prefix tells the length, and one byte less does not.
+    // The exact prefix gives the length; one byte less does not.
     let bytes = endpoint.to_bytes();
     let needed = Endpoint::MIN_WIRE_LEN;
     for got in 0..needed {
@@ -106,14 +108,14 @@ fn an_endpoint_says_what_it_was_made_with() {
         let needed = if got < 12 { 12 } else { needed };
         assert_eq!(error, WireError::Truncated { needed, got });
     }
-    // What does not begin so is shown as far as it came.
+    // A wrong beginning is shown as far as it was received.
     for (said, found) in [(&b"G"[..], [b'G', 0, 0, 0]), (b"GE", [b'G', b'E', 0, 0])] {
         assert_eq!(Endpoint::split_bytes(said).unwrap_err(), WireError::Magic(found));
     }
 }
 
 #[test]
-fn every_endpoint_travels_unchanged() {
+fn every_endpoint_is_transferred_unchanged() {
     check(endpoint(), |endpoint| {
         let mut bytes = endpoint.to_bytes();
         prop_assert_eq!(&Endpoint::from_bytes(&bytes), &Ok(endpoint.clone()));
@@ -126,8 +128,8 @@ fn every_endpoint_travels_unchanged() {
 }
 
 #[test]
-fn what_comes_in_goes_out_as_the_same_bytes() {
-    // Any byte changed: either it is no endpoint any more, or it is the one that these bytes say.
+fn accepted_bytes_are_written_unchanged() {
+    // Any byte changed: the result is invalid, or is exactly the endpoint that these bytes encode.
     check((endpoint(), any::<prop::sample::Index>(), 1..=255u8), |(endpoint, at, flip)| {
         let mut bytes = endpoint.to_bytes();
         let at = at.index(bytes.len());
@@ -140,7 +142,7 @@ fn what_comes_in_goes_out_as_the_same_bytes() {
 }
 
 #[test]
-fn every_beginning_is_told_from_the_whole() {
+fn every_prefix_is_recognised_as_incomplete() {
     check((endpoint(), any::<prop::sample::Index>()), |(endpoint, at)| {
         let bytes = endpoint.to_bytes();
         let got = at.index(bytes.len());
@@ -152,7 +154,7 @@ fn every_beginning_is_told_from_the_whole() {
 }
 
 #[test]
-fn no_bytes_break_it() {
+fn no_bytes_cause_a_panic() {
     check(proptest::collection::vec(any::<u8>(), 0..200), |bytes| {
         prop_assert!(Endpoint::from_bytes(&bytes).is_err());
         Ok(())
@@ -182,7 +184,7 @@ fn wrong(at: usize, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_field_is_checked_and_says_so() {
+fn every_field_is_checked_and_named() {
     assert_eq!(wrong(0, b"GET "), "expected an endpoint, which starts with \"pvep\", got \"GET \"");
     assert_eq!(wrong(4, &[0, 1]), "unsupported format version 1; expected 2");
     assert_eq!(wrong(6, &[4, 1]), "1025 regions exceed 1024");
@@ -209,7 +211,7 @@ fn every_field_is_checked_and_says_so() {
     let Err(WireError::OutOfRange(error)) = Endpoint::from_bytes(&wire) else { panic!("129") };
     assert_eq!((error.asked, error.min, error.max), (129, 0, 128));
     let foreign = "must be 0 for this service, got";
-    // An initiator serves nothing, and a target asks for nothing.
+    // An initiator serves nothing, and a target requests nothing.
     assert_eq!(wrong(12, &[4]), format!("responder depth {foreign} 4"));
     assert_eq!(wrong(12, &[5]), format!("initiator depth {foreign} 1"));
     assert_eq!(wrong(43, &[1]), format!("the field at 43 {foreign} 1"));
@@ -219,7 +221,7 @@ fn every_field_is_checked_and_says_so() {
     assert_eq!(wrong(47, &[1]), format!("Q_Key {foreign} 1"));
     assert_eq!(wrong(12, &[2]), format!("initiator depth {foreign} 1"));
     let (qpn, psn) = (Qpn::new(0x1c).unwrap(), Psn::new(0).unwrap());
-    // Each service's fields that another has.
+    // Fields that belong to another service.
     let [asks, serves, key] = [(40, "initiator depth"), (41, "responder depth"), (47, "Q_Key")];
     let (initiator, responder) = (None, ResponderDepth::new(0).unwrap());
     let srq = SrqNum::new(0).unwrap();
@@ -328,7 +330,7 @@ fn long_endpoints_do_not_block_each_other() {
     }
 }
 
-/// What the peer says, whatever it is told.
+/// A peer that sends fixed bytes, whatever it receives.
 struct Says(Cursor<Vec<u8>>);
 
 impl Read for Says {
@@ -348,7 +350,7 @@ impl Write for Says {
 }
 
 #[test]
-fn nothing_that_was_read_is_lost_and_nothing_behind_is_read() {
+fn no_read_byte_is_lost_and_no_later_byte_is_read() {
     let mut says = plain().to_bytes();
     says.extend_from_slice(b"and on");
     let mut stream = Unbounded(Says(Cursor::new(says)));
@@ -372,9 +374,9 @@ fn nothing_that_was_read_is_lost_and_nothing_behind_is_read() {
     assert_eq!(error.received(), &plain().to_bytes()[..30]);
 }
 
-/// A stream without time-outs of its own is used as it is.
+/// A stream without time-outs is used as it is.
 #[test]
-fn an_unbounded_stream_is_the_one_within() {
+fn a_stream_without_time_outs_is_used_directly() {
     struct Counts(Vec<&'static str>);
     impl Read for Counts {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -402,7 +404,7 @@ fn an_unbounded_stream_is_the_one_within() {
 }
 
 #[test]
-fn numbers_of_queue_pairs_that_an_endpoint_may_have() {
+fn valid_queue_pair_numbers() {
     let last = Qpn::MAX.get();
     for (number, may) in [(0, false), (1, false), (2, true), (last - 1, true), (last, false)] {
         let qpn = Qpn::new(number).unwrap();
@@ -412,9 +414,9 @@ fn numbers_of_queue_pairs_that_an_endpoint_may_have() {
     }
 }
 
-/// A stream that takes nothing: what the peer says is no reason to go on.
+/// A stream that accepts no bytes: the exchange fails, whatever the peer sends.
 #[test]
-fn a_stream_that_takes_nothing_is_a_failure() {
+fn a_stream_that_accepts_nothing_is_a_failure() {
     struct Mute(Cursor<Vec<u8>>);
     impl Read for Mute {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -436,7 +438,7 @@ fn a_stream_that_takes_nothing_is_a_failure() {
 }
 
 #[test]
-fn a_claim_is_not_memory() {
+fn a_claimed_length_allocates_nothing() {
     let mut wire = plain().to_bytes();
     wire[6..12].copy_from_slice(&[255, 255, 0, 0xff, 0xff, 0xff]);
     let error = exchange(&mut Unbounded(Says(Cursor::new(wire))), &plain(), long()).unwrap_err();
@@ -492,11 +494,11 @@ mod serde {
         }
     }
 
-    /// A peer that goes on and on is read no further than what may be there.
+    /// Reading stops at the largest number of regions, even if the peer continues.
     ///
     /// Holds T11: serde stops at the largest number of regions that an endpoint may have.
     #[test]
-    fn json_is_not_read_beyond_the_most_regions() {
+    fn json_is_not_read_beyond_the_largest_number_of_regions() {
         struct Endless {
             begin: &'static [u8],
             read: usize,
@@ -511,7 +513,7 @@ mod serde {
                     self.read += 1;
                     assert!(
                         self.read < (Endpoint::MAX_REGIONS + 2) * region.len(),
-                        "it is read on"
+                        "it continues to read"
                     );
                     return Ok(1);
                 }
@@ -526,8 +528,8 @@ mod serde {
     }
 }
 
-/// A handshake in two steps makes the connector again, in place or not: it connects with what it
-/// offered, whatever was set.
+/// A handshake in two steps makes the connector twice, in place or not: it connects with the
+/// offered parameters, whatever was set later.
 #[test]
 fn a_connector_that_is_made_again_offers_the_same() {
     use proverbs::endpoint::RcConnector;
@@ -560,7 +562,7 @@ fn a_connector_that_is_made_again_offers_the_same() {
         let conn = RcConnector::in_place(&mut b, Some(1)).unwrap();
         let answer = conn.endpoint().clone();
         conn.connect_in_place_to(&offer).unwrap();
-        // Later, with nothing kept but the queue pair.
+        // Later, with only the queue pair kept.
         let again = RcConnector::in_place(&mut a, Some(1)).unwrap();
         assert_eq!(*again.endpoint(), offer);
         again.connect_in_place_to(&answer).unwrap();

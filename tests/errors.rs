@@ -1,5 +1,5 @@
-//! Errors as programs collect them: every one goes through `?` into what threads may share, and an
-//! object that it carries goes home.
+//! Errors as programs collect them: every error converts with `?` into a type that threads may
+//! share, and its object is returned.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -18,7 +18,7 @@ use proverbs::prelude::*;
 fn goes<E: Error + Send + Sync + 'static>() {}
 
 #[test]
-fn every_error_without_an_object_goes_into_a_box_that_threads_share() {
+fn every_error_without_an_object_converts_into_a_shareable_box() {
     goes::<proverbs::Error>();
     goes::<OutOfRange>();
     goes::<WcError>();
@@ -37,11 +37,11 @@ fn every_error_without_an_object_goes_into_a_box_that_threads_share() {
     goes::<WireError>();
 }
 
-/// What `?` needs of an error, wherever programs collect errors.
+/// The conversions that `?` needs, for each way in which programs collect errors.
 trait Collected: Display + Into<Box<dyn Error>> + Into<Box<dyn Error + Send + Sync>> {}
 impl<X> Collected for X where X: Display + Into<Box<dyn Error>> + Into<Box<dyn Error + Send + Sync>> {}
 
-/// The conversions ask nothing of the object: not `Send`, not `Sync`, not `'static`.
+/// The conversions have no bounds on the object: not `Send`, not `Sync`, not `'static`.
 #[test]
 fn an_error_with_any_object_is_collected() {
     fn is_collected<X: Collected + Into<anyhow::Error> + Into<eyre::Report>>() {}
@@ -61,8 +61,8 @@ fn an_error_with_any_object_is_collected() {
     any_memory::<&(), (), ()>();
 }
 
-/// Has `?` convert what `refuse` makes, into each collection. While the error exists, one fewer is
-/// at home than after it. The plain error `P` stays.
+/// Converts the result of `refuse` with `?` into each collection. While the error exists, one fewer
+/// object is free than after it. The plain error `P` stays.
 fn goes_home<X, P>(mut refuse: impl FnMut() -> X, home: impl Fn() -> usize)
 where
     X: Collected,
@@ -133,7 +133,7 @@ fn a_buffer_of_a_lane_returns_to_its_pool() {
     let depth = Depth { send: 1, recv: 1 };
     let create = || lane.create_qp::<Rc, Fast>(&cq, &cq, depth);
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
-    // The completion queue has room for one queue pair: whether that is closed.
+    // The completion queue has room for one queue pair, which shows whether that was closed.
     let wrong = ConnectedInit { port: 3, ..init };
     goes_home::<_, proverbs::Error>(
         || create().unwrap().modify(wrong).unwrap_err(),
@@ -147,7 +147,7 @@ fn a_buffer_of_a_lane_returns_to_its_pool() {
     );
 }
 
-/// Neither its handle nor its context may go to another thread.
+/// Neither its handle nor its context is `Send`.
 #[test]
 fn a_buffer_with_a_context_of_one_thread_returns_to_its_pool() {
     profile! { Counted { entry: Buf<std::rc::Rc<()>> } }
@@ -169,9 +169,9 @@ fn a_buffer_with_a_context_of_one_thread_returns_to_its_pool() {
     goes_home::<_, JoinError>(|| one.join(pool.take().unwrap()).unwrap_err(), || pool.available());
 }
 
-/// A piece holds its region: once it is gone, the region can be deregistered.
+/// A piece keeps its region: once it is gone, the region can be deregistered.
 #[test]
-fn a_piece_goes_with_its_error() {
+fn a_piece_is_dropped_with_its_error() {
     profile! { Pieces { entry: OpenBuf } }
     let proverbs::loopback::Pair { mut a, b: _b, cq: _cq, pd, .. } =
         proverbs::loopback::pair_of::<Pieces>().unwrap();
@@ -196,18 +196,18 @@ fn a_piece_goes_with_its_error() {
     );
 }
 
-/// The memory of a refused creation, the queue pair of a refused connection or destruction.
+/// The memory of a refused creation, and the queue pair of a refused connection or destruction.
 #[test]
-fn what_was_refused_is_closed() {
+fn refused_objects_are_closed() {
     let fabric = Fabric::new();
     let context = fabric.open_device();
     let pd = context.alloc_pd().unwrap();
-    let memory: Arc<[u8]> = Arc::new([]); // no region has no bytes
+    let memory: Arc<[u8]> = Arc::new([]); // a region cannot be empty
     goes_home::<_, proverbs::Error>(
         || pd.region::<RemoteRead>().create_in(memory.clone()).unwrap_err(),
         || 8 - Arc::strong_count(&memory),
     );
-    // The completion queue has room for one queue pair: whether that is closed.
+    // The completion queue has room for one queue pair, which shows whether that was closed.
     let cq = context.create_cq::<Buf>(3).unwrap();
     let depth = Depth { send: 1, recv: 1 };
     let create = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth);
@@ -249,15 +249,14 @@ fn context_is_added_to_the_plain_error() {
     assert!(format!("{error:#}").starts_with("at the end: ibv_close_device: EBUSY"), "{error:#}");
 }
 
-/// What each message says, as it is printed: the verb, what was asked, what is possible, and what
-/// to do next.
+/// Each message as it is printed: the verb, the request, what is possible, and what to do next.
 #[test]
-fn messages_say_what_to_do() {
+fn messages_name_the_remedy() {
     let proverbs::loopback::Pair { context, pd, mut a, b: _b, cq: _cq, pool, .. } =
         proverbs::loopback::pair().unwrap();
     let said = |error: &dyn Display, text: &str| assert_eq!(error.to_string(), text);
     let refused = Context::open("no such device").unwrap_err().to_string();
-    // What a machine without any device lacks is another sentence.
+    // A machine without any device gets another message.
     let none = ["the kernel module ib_uverbs is not loaded", "the kernel has no RDMA device"];
     let named = ["no device is called \"no such device\""];
     let reasons = if devices().unwrap().is_empty() { &none[..] } else { &named };
@@ -274,7 +273,8 @@ fn messages_say_what_to_do() {
         &open.piece(0, beyond).unwrap_err(),
         "8589934592 bytes at offset 0 exceed the 4294967294 that an element can have",
     );
-    // A cell of a region of this end is not called remote, and that of the peer's is as clear.
+    // The error for a cell of a local region does not say "remote", and the error for the peer's is
+    // as clear.
     let region = pd.register::<RemoteAll>(64).unwrap();
     let odd = "offset 4 is not 8-byte aligned: an atomic needs an address that is a multiple of 8";
     said(&region.cell(4).unwrap_err(), odd);
@@ -317,14 +317,19 @@ fn messages_say_what_to_do() {
     assert!(!refused.contains("count"), "ibv_reg_mr has no count: {refused}");
 }
 
-/// Each reason of a refused post: what was asked, what is possible, and what to do next.
+/// Each reason of a rejected post: the request, what is possible, and what to do next.
 #[test]
-fn a_refused_post_says_what_to_do() {
+fn a_refused_post_names_the_remedy() {
     use PostErrorKind::*;
     let said = |kind: PostErrorKind, text: &str| assert_eq!(kind.to_string(), text, "{kind:?}");
     said(
         QueueFull { asked: 2, room: 1 },
         "queue full: posting 2 work requests, room for 1 (poll the completion queue to free room)",
+    );
+    said(
+        CqFull { asked: 1, room: 0 },
+        "completion queue full: 1 work request exceeds the 0 that fit (poll it: each completion \
+         makes room for any of its queue pairs)",
     );
     said(
         InlineTooLong { asked: 17, max: 16 },
@@ -412,9 +417,9 @@ fn a_refused_post_says_what_to_do() {
     );
 }
 
-/// The buffer of an atomic that was narrowed is told as that, and a list's length in full.
+/// The buffer of an atomic is reported as narrowed, and a list with its full length.
 #[test]
-fn a_refusal_names_what_was_posted() {
+fn a_refusal_names_the_posted_entry() {
     profile! { Lists { entry: BufList, max_send_sge: 2 } }
     let ends = proverbs::loopback::pair_of::<Lists>().unwrap();
     let (mut a, pool) = (ends.a, ends.pool);
@@ -439,10 +444,10 @@ fn a_refusal_names_what_was_posted() {
     );
 }
 
-/// Why a peer rejects, as a program reads it.
+/// A peer's reason for a rejection, as a program sees it.
 #[test]
 #[cfg(feature = "cm")]
-fn a_rejection_is_told_in_words() {
+fn a_rejection_has_a_text() {
     use proverbs::cm::{CmId, ConnParam, Tcp};
     let within = std::time::Duration::from_secs(5);
     let fabric = proverbs::loopback::Fabric::new();
@@ -459,14 +464,14 @@ fn a_rejection_is_told_in_words() {
     let refused = id.connect(qp, &ConnParam::default(), within).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "rdma_connect: rejected with reason 8 (nobody listens there), 148 bytes of private data"
+        "rdma_connect: rejected with reason 8 (no program listens there), 148 bytes of private data"
     );
 }
 
-/// An address of no RDMA device: the message says why it cannot be bound.
+/// An address without an RDMA device: the message says why it cannot be bound.
 #[test]
 #[cfg(feature = "cm")]
-fn an_address_of_no_device_is_told() {
+fn an_address_without_a_device_is_explained() {
     use proverbs::cm::{CmId, Tcp};
     let fabric = proverbs::loopback::Fabric::new();
     let _device = fabric.open_device();
@@ -478,14 +483,14 @@ fn an_address_of_no_device_is_told() {
     let words = "(10.0.0.9:7: no network interface of this machine has this address, or another \
                  id has the port)";
     assert!(unknown.ends_with(words), "{unknown}");
-    // Linux binds this one, though no device has it.
+    // Linux binds this one, although no device has it.
     let id = CmId::<Tcp, _>::on(&fabric).unwrap();
     id.bind_addr("127.0.0.1:0".parse().unwrap()).unwrap();
 }
 
-/// What was refused is had by value, and dropped where only the reason is asked for.
+/// The object of a refusal is returned by value, and dropped if only the reason is requested.
 #[test]
-fn what_was_refused_comes_out_or_goes() {
+fn the_object_of_a_refusal_is_returned_or_dropped() {
     let proverbs::loopback::Pair { context, pd: _pd, mut a, b: _b, cq: _cq, pool, .. } =
         proverbs::loopback::pair().unwrap();
     let (context, error) = context.destroy().unwrap_err().into_parts();
@@ -509,7 +514,8 @@ fn what_was_refused_comes_out_or_goes() {
     assert_eq!((full.into_error().to_string(), pool.available()), (text, 8));
 }
 
-/// Values are compared, printed, and keys of maps: an address vector of a cache of handles.
+/// Values can be compared, printed, and used as keys: for example the address vector in a cache of
+/// handles.
 #[test]
 fn values_are_keys() {
     use std::collections::HashMap;
@@ -541,7 +547,7 @@ fn values_are_keys() {
     key(state::QpState::Rts);
     key(proverbs::completion::Direction::Send);
     key(proverbs::post::PostErrorKind::NoBuffer);
-    // A number that does not fit tells which do, by itself and through `?`.
+    // A number that does not fit reports its range, by itself and through `?`.
     let told = |value| proverbs::Error::from(ReadDepth::try_from(value).unwrap_err()).to_string();
     assert_eq!(told(0), "attribute: max_rd_atomic 0 is less than 1");
     assert_eq!(told(129), "attribute: max_rd_atomic 129 exceeds 128");

@@ -1,4 +1,4 @@
-//! Every fault that a script can inject, and what a program sees of it.
+//! Every fault that a script can inject, and its effect on a program.
 #![forbid(unsafe_code)]
 
 #[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.
@@ -40,7 +40,7 @@ fn pair<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>>(
     (fabric.clone(), Pair::on(Device::loopback(&fabric), wish))
 }
 
-/// Sends messages of one byte each, 0 and so on, and gives those that arrive, in order.
+/// Sends messages of one byte each, 0 and so on, and returns those that arrive, in order.
 fn arrivals<T>(p: &mut Pair<T>, n: u8) -> Vec<u8>
 where
     T: Bring<DefaultProfile>,
@@ -66,7 +66,7 @@ where
 }
 
 #[test]
-fn uc_loses_doubles_and_delays() {
+fn uc_loses_duplicates_and_delays() {
     let script = Script::seeded(0)
         .with(Fault::Lose.nth(1))
         .with(Fault::Duplicate.nth(2))
@@ -78,7 +78,7 @@ fn uc_loses_doubles_and_delays() {
 }
 
 #[test]
-fn rc_keeps_every_message_in_order_whatever_is_lost() {
+fn rc_delivers_every_message_in_order() {
     let script = Script::seeded(0)
         .with(Fault::Lose.nth(1))
         .with(Fault::Duplicate.always())
@@ -89,11 +89,11 @@ fn rc_keeps_every_message_in_order_whatever_is_lost() {
     assert_eq!(arrivals(&mut p, 6), [0, 1, 2, 3, 4, 5]);
     let injected = fabric.injected();
     assert_eq!((injected.lose, injected.delay, injected.not_ready), (1, 1, 1));
-    assert_eq!(injected.duplicate, 0, "on RC there is nothing to see of it");
+    assert_eq!(injected.duplicate, 0, "a program on RC does not see it");
 }
 
 #[test]
-fn datagrams_are_lost_doubled_and_delayed() {
+fn datagrams_are_lost_duplicated_and_delayed() {
     let script = Script::seeded(0)
         .with(Fault::Lose.nth(0).on_transport::<Ud>())
         .with(Fault::Duplicate.nth(1))
@@ -130,7 +130,7 @@ fn statuses(script: Script, wish: &Wish, n: usize) -> Vec<Result<(), WcStatus>> 
 }
 
 #[test]
-fn errors_at_a_work_request_of_ones_choice() {
+fn errors_at_a_chosen_work_request() {
     let flushed = Err(WcStatus::WrFlush);
     for status in [WcStatus::RemOp, WcStatus::LocProt, WcStatus::Unknown(99)] {
         let script = Script::seeded(0).with(Fault::Fail(status).nth(1));
@@ -218,7 +218,7 @@ fn a_list_is_refused_at_each_index() {
 
 /// Proves R18.31.
 #[test]
-fn a_post_without_an_outcome_keeps_everything_with_the_device() {
+fn a_post_with_unknown_outcome_keeps_everything_with_the_device() {
     for (taken, arrive) in [(true, 3), (false, 1)] {
         let script = Script::seeded(0)
             .with(Fault::OutcomeUnknown { errno: 22, taken }.nth(1).posting(Direction::Send));
@@ -234,7 +234,7 @@ fn a_post_without_an_outcome_keeps_everything_with_the_device() {
         assert_eq!(poll(&p.dev, &mut p.cb, arrive).len(), arrive);
         let error = p.a.post_send(wr::Send::new(wr::Empty)).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::Poisoned);
-        // An atomic's eight bytes are more than this buffer has; refused unseen, it has its own.
+        // The atomic's eight bytes exceed this buffer, which is returned unchanged.
         let mut short = poisoned(&p.pool);
         short.narrow(..3).unwrap();
         let region = p.pd.register::<RemoteAll>(8).unwrap();
@@ -248,12 +248,12 @@ fn a_post_without_an_outcome_keeps_everything_with_the_device() {
     }
 }
 
-/// A drain posts a work request of its own behind those that are not signaled. If nobody knows
-/// whether the device has it, it is not posted again: two completions would have one wr_id.
+/// A drain posts its own work request after unsignaled ones. If it is unknown whether the device
+/// has it, it is not posted again: two completions would have one wr_id.
 ///
 /// Holds D1: a drain does not post its own work request twice under one `wr_id`.
 #[test]
-fn a_drains_own_post_without_an_outcome_is_the_last() {
+fn a_drains_post_with_unknown_outcome_is_not_repeated() {
     for taken in [true, false] {
         let (fabric, mut p) = pair::<Rc, Ring>(Script::default(), &Wish::new());
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -263,7 +263,7 @@ fn a_drains_own_post_without_an_outcome_is_the_last() {
         fabric.inject(Script::seeded(0).with(lost));
         let mut back = 0;
         for _ in 0..2 {
-            // Whether it ends well depends on what the device did.
+            // Whether it succeeds depends on the device's outcome.
             let _ = a.drain_within(&mut p.ca, Duration::from_millis(20), |found| match found {
                 Drained::Entry(_) => back += 1,
                 Drained::Other(completion) => panic!("of nobody: {completion:?}"),
@@ -304,7 +304,7 @@ fn a_spurious_event_ends_no_wait() {
 }
 
 #[test]
-fn a_broken_completion_queue_says_so_for_good() {
+fn a_broken_completion_queue_stays_broken() {
     let script = Script::seeded(0).with(Fault::BreakCq.nth(3));
     let (_, mut p) = pair::<Rc, DefaultProfile>(script, &Wish::new());
     for _ in 0..3 {
@@ -316,12 +316,12 @@ fn a_broken_completion_queue_says_so_for_good() {
     assert!(p.cb.poll_one().unwrap().is_none(), "the other one lives");
 }
 
-/// What no device ever answers would be taken for success, with the buffer at the device and in
-/// nobody's books.
+/// A failure that no device returns would be taken for success, with the buffer at the device but
+/// in no in-flight table.
 ///
 /// Holds T8: a fault that rejects a post with errno 0 cannot be scripted.
 #[test]
-fn a_failure_that_says_success_is_no_fault() {
+fn a_failure_with_a_success_code_is_not_a_fault() {
     let no_rule = |fault: Fault| std::panic::catch_unwind(|| fault.always()).is_err();
     for errno in [0, -22] {
         assert!(no_rule(Fault::Refuse { errno }));
@@ -332,7 +332,7 @@ fn a_failure_that_says_success_is_no_fault() {
 }
 
 #[test]
-fn the_same_script_does_the_same() {
+fn the_same_script_has_the_same_effects() {
     let run = |seed| {
         let script =
             Script::seeded(seed).with(Fault::Lose.one_in(3)).with(Fault::Duplicate.one_in(3));
@@ -341,11 +341,11 @@ fn the_same_script_does_the_same() {
     };
     assert_eq!(run(5), run(5));
     let differs = |seed| run(seed) != run(5);
-    assert!((6..20).any(differs), "the seed says what happens");
+    assert!((6..20).any(differs), "the seed decides");
 }
 
 #[test]
-fn without_a_script_nothing_goes_wrong() {
+fn without_a_script_there_are_no_faults() {
     let (fabric, mut p) = pair::<Uc, _>(Script::default(), &Wish::new());
     assert_eq!(arrivals(&mut p, 8), [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(fabric.injected(), Injected::default());
@@ -354,7 +354,7 @@ fn without_a_script_nothing_goes_wrong() {
 }
 
 #[test]
-fn what_breaks_without_a_completion_is_an_event() {
+fn a_failure_without_a_completion_is_an_event() {
     let script = Script::seeded(0).with(Fault::BreakCq.nth(0));
     let (fabric, mut p) = pair::<Rc, DefaultProfile>(script, &Wish::new());
     let mut events = p.dev.ctx.events().unwrap();

@@ -1,4 +1,4 @@
-//! `ibv_fork_init`, in a process of its own: it is for a whole process, and comes first.
+//! `ibv_fork_init`, in its own process, since it affects the whole process and must come first.
 #![cfg(not(miri))]
 
 use std::process::Command;
@@ -8,7 +8,7 @@ use proverbs::prelude::*;
 
 /// Proves R17.4.
 #[test]
-fn a_program_prepares_to_fork() {
+fn fork_init_succeeds_before_devices_are_opened() {
     let before = fork_status();
     let status = fork_init().expect("no device was opened yet");
     assert_eq!(status, fork_status());
@@ -17,7 +17,7 @@ fn a_program_prepares_to_fork() {
         other => other,
     };
     assert_eq!(status, expected);
-    // Asked again, also when a device is open, it says the same.
+    // A repeated call returns the same, even when a device is open.
     let _context = devices().unwrap().first().map(|first| Context::open(&first.name).unwrap());
     assert_eq!(fork_init().unwrap(), status);
     drop(proverbs::cm::EventChannel::new()); // librdmacm opens devices by itself, if there are any
@@ -25,16 +25,16 @@ fn a_program_prepares_to_fork() {
     assert!(Command::new("true").status().unwrap().success());
 }
 
-/// Once a device may have been opened, which librdmacm does by itself, it is too late to begin.
+/// Once a device may have been opened, which librdmacm does by itself, it is too late.
 #[test]
-fn a_program_that_prepares_too_late_is_told() {
+fn a_late_fork_init_is_an_error() {
     use proverbs::cm::{AddrInfo, EventChannel, Tcp};
     const CHILD: &str = "PROVERBS_FORK_TOO_LATE";
     let ways = ["a channel", "an address", "a device"];
     let Ok(way) = std::env::var(CHILD) else {
         for way in ways {
             let this = std::env::current_exe().unwrap();
-            let name = "a_program_that_prepares_too_late_is_told";
+            let name = "a_late_fork_init_is_an_error";
             let child = Command::new(this).args(["--exact", name]).env(CHILD, way).output();
             let child = child.unwrap();
             assert!(child.status.success(), "{way}: {}", String::from_utf8_lossy(&child.stdout));

@@ -1,9 +1,8 @@
-//! The compile errors that the guide and the README show are those that the compiler gave to the
-//! ui-tests.
+//! The guide and the README quote compile errors that the ui-tests contain.
 
 use std::fs;
 
-/// A comment names the file; the block behind it is a part of that.
+/// A comment names the file; the block after it is part of that file.
 #[test]
 fn quoted_errors_are_real() {
     let root = env!("CARGO_MANIFEST_DIR");
@@ -19,7 +18,7 @@ fn quoted_errors_are_real() {
             let (path, rest) = part.split_once(" -->\n```text\n").expect("a block behind its file");
             let (block, _) = rest.split_once("\n```").expect("the block ends");
             assert!(block.starts_with("error"), "{block}");
-            assert!(read(path).contains(block), "{path} says something else:\n{block}");
+            assert!(read(path).contains(block), "{path} does not contain:\n{block}");
             quoted += 1;
         }
         assert_eq!(quoted, page.matches("```text").count(), "every block names its file");

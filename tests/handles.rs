@@ -1,5 +1,5 @@
-//! A program that is half C, on a real device: contexts, domains and regions of C's, verbs of this
-//! crate's, and what it does not offer.
+//! A program that is half C, on a real device: contexts, domains and regions made by C, verbs of
+//! this crate, and a verb that it does not offer.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -25,7 +25,7 @@ unsafe extern "C" {
     fn ibv_get_pkey_index(context: *mut ibv_context, port: u8, pkey: u16) -> c_int;
 }
 
-/// The order in which C's objects end.
+/// The order in which C's objects are destroyed.
 type Ends = Arc<AtomicU32>;
 
 struct TheirContext(NonNull<ibv_context>, Ends);
@@ -45,7 +45,7 @@ unsafe impl Send for TheirMr {}
 
 impl Drop for TheirContext {
     fn drop(&mut self) {
-        // SAFETY: opened by this program, and nothing uses it any more.
+        // SAFETY: this program opened it, and it has no more users.
         assert_eq!(unsafe { ibv_close_device(self.0.as_ptr()) }, 0);
         assert_eq!(self.1.fetch_add(1, Ordering::Relaxed), 2, "last");
     }
@@ -53,7 +53,7 @@ impl Drop for TheirContext {
 
 impl Drop for TheirPd {
     fn drop(&mut self) {
-        // SAFETY: allocated by this program, and nothing uses it any more.
+        // SAFETY: this program allocated it, and it has no more users.
         assert_eq!(unsafe { ibv_dealloc_pd(self.0.as_ptr()) }, 0);
         assert_eq!(self.1.fetch_add(1, Ordering::Relaxed), 1, "after the region");
     }
@@ -61,7 +61,7 @@ impl Drop for TheirPd {
 
 impl Drop for TheirMr {
     fn drop(&mut self) {
-        // SAFETY: registered by this program, of a box, and nothing uses either any more.
+        // SAFETY: this program registered it, for a box, and neither has users any more.
         unsafe {
             assert_eq!(ibv_dereg_mr(self.0.as_ptr()), 0);
             drop(Box::from_raw(self.1.as_ptr()));
@@ -86,11 +86,11 @@ fn open(name: &str) -> NonNull<ibv_context> {
 }
 
 #[test]
-#[ignore = "needs a device, which PROVERBS_DEVICE names: cargo xtask test guest"]
-fn what_c_has_is_used_by_both() {
+#[ignore = "requires a device, which PROVERBS_DEVICE names: cargo xtask test guest"]
+fn objects_of_c_are_used_by_c_and_rust() {
     const WINDOW_TYPE_1: u32 = 1;
     const LOCAL_AND_REMOTE_WRITE: c_int = 1 | 2;
-    let name = std::env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE names a device");
+    let name = std::env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE must name a device");
     let index = std::env::var("PROVERBS_GID_INDEX").map_or(0, |index| index.parse().unwrap());
     let ends = Ends::default();
     let theirs = open(&name);
@@ -104,11 +104,11 @@ fn what_c_has_is_used_by_both() {
     };
     assert_eq!(context.name(), name);
 
-    // Memory that C registered, which a peer writes.
+    // Memory that C registered, and that a peer writes.
     let bytes = NonNull::from(Box::leak(Box::new([0u64; 512])));
     let base = bytes.cast::<u8>();
-    // SAFETY: the domain is live; memory and regions live until the keeper is dropped, of which the
-    // two that overlap it are before. Nothing else touches the bytes but by raw pointers, here.
+    // SAFETY: the domain is live. Memory and regions live until the keeper is dropped, and the two
+    // overlapping regions are dropped before. The bytes are accessed only by raw pointers, here.
     let (region, given, again) = unsafe {
         let register = || {
             let access = LOCAL_AND_REMOTE_WRITE;
@@ -122,7 +122,7 @@ fn what_c_has_is_used_by_both() {
         (region.unwrap(), given.unwrap(), again.unwrap())
     };
 
-    // This crate's queue pairs on all that.
+    // Queue pairs of this crate on these objects.
     let mut cq = context.create_cq::<Buf>(32).unwrap();
     let gid = context.query_gid(1, index).unwrap();
     let create = || {
@@ -153,16 +153,16 @@ fn what_c_has_is_used_by_both() {
         };
         assert!(matches!(sent, Outcome::Sent(_)), "the WRITE failed");
     };
-    write(b"into what C registered", region.remote().write());
+    write(b"into the region that C registered", region.remote().write());
     write(b"gave", given.remote().slice(12, 4).unwrap().write());
     write(b"in", again.remote().slice(0, 2).unwrap().write());
-    // SAFETY: the bytes live as long as the region, and no WRITE is under way.
+    // SAFETY: the bytes live as long as the region, and no WRITE is in progress.
     let got = unsafe { region.as_ptr().cast::<[u8; 22]>().read() };
     assert_eq!(&got, b"into whainC gavestered");
 
-    // What this crate does not offer: a verb, and a memory window of type 1, by the device's table.
-    // SAFETY: context and domain are live, every entry of the table is a function, and the window
-    // is freed once.
+    // The crate does not offer a memory window of type 1 here: it is allocated through the device's
+    // table. SAFETY: context and domain are live, every entry of the table is a function, and the
+    // window is freed once.
     unsafe {
         const DEFAULT: u16 = 0xffff;
         assert_eq!(ibv_get_pkey_index(context.as_raw(), 1, DEFAULT), 0);
@@ -174,7 +174,7 @@ fn what_c_has_is_used_by_both() {
         assert_eq!(ops.dealloc_mw.unwrap()(window), 0);
     }
     drop((a, b, pool, given, again, cq, pd, context));
-    assert_eq!(ends.load(Ordering::Relaxed), 0, "the region is there");
+    assert_eq!(ends.load(Ordering::Relaxed), 0, "the region exists");
     drop(region);
-    assert_eq!(ends.load(Ordering::Relaxed), 3, "each of C's objects ended once");
+    assert_eq!(ends.load(Ordering::Relaxed), 3, "each of C's objects was destroyed once");
 }

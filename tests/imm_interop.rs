@@ -1,5 +1,6 @@
-//! What a message carries besides its data, between this crate and C: immediates in host order
-//! here, in network order on the wire and in C; and the key of a window, which a message ends.
+//! The part of a message besides its data, exchanged between this crate and C: immediates in host
+//! byte order here, in network byte order on the wire and in C; and the window key that a message
+//! invalidates.
 //!
 //! `cargo xtask test interop` builds the C peer and runs this against it.
 #![forbid(unsafe_code)]
@@ -32,7 +33,7 @@ struct Peer {
 
 impl Peer {
     fn start(device: &str, gid_index: &str) -> Peer {
-        let path = env::var("PROVERBS_IMM_PEER").expect("PROVERBS_IMM_PEER names the C peer");
+        let path = env::var("PROVERBS_IMM_PEER").expect("PROVERBS_IMM_PEER must name the C peer");
         let mut child = Command::new(path)
             .args([device, gid_index])
             .stdin(Stdio::piped())
@@ -50,11 +51,11 @@ impl Peer {
     }
 
     fn hear(&mut self) -> String {
-        self.from.next().expect("the C peer says something").unwrap()
+        self.from.next().expect("the C peer prints a line").unwrap()
     }
 }
 
-/// The next completion's entry and what it says, whatever it is.
+/// The entry and result of the next completion, whatever it is.
 fn next(cq: &mut CompletionQueue) -> Received<Buf> {
     let started = Instant::now();
     loop {
@@ -69,7 +70,7 @@ fn next(cq: &mut CompletionQueue) -> Received<Buf> {
     }
 }
 
-/// The next completion that is a failure.
+/// The next completion, which must be a failure.
 fn failure(cq: &mut CompletionQueue) -> WcError {
     let started = Instant::now();
     loop {
@@ -85,7 +86,7 @@ fn failure(cq: &mut CompletionQueue) -> WcError {
 #[test]
 #[ignore = "needs a device and the C peer: cargo xtask test interop"]
 fn immediates_have_one_byte_order() {
-    let device = env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE names a device");
+    let device = env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE must name a device");
     let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());
     let gid_index = index.parse().unwrap();
     let ctx = Context::open(&device).unwrap();
@@ -126,7 +127,8 @@ fn immediates_have_one_byte_order() {
         optional: RtrOptional::default(),
     };
     let rts = RcRts {
-        // So long that a busy machine is no lost peer: the two processes lose nothing.
+        // Long enough that a busy machine is not taken for a lost peer: the two processes lose
+        // nothing.
         timeout: Timeout::exponent(18).unwrap(),
         retry_cnt: RetryCount::new(6).unwrap(),
         rnr_retry: RnrRetry::Infinite,
@@ -171,7 +173,7 @@ fn immediates_have_one_byte_order() {
     assert_eq!(peer.hear(), "invalidated");
     qp.post_send(wr::RdmaWrite::inline(b"once more", window.write())).unwrap();
     let error = failure(&mut cq);
-    assert_eq!(error.status, WcStatus::RemAccess, "the key was ended (R1.6)");
+    assert_eq!(error.status, WcStatus::RemAccess, "the key was invalidated (R1.6)");
     peer.tell("bye");
     assert!(peer.child.wait().unwrap().success());
 }

@@ -1,6 +1,6 @@
-//! Mistakes that a newcomer makes, and what the crate answers: one error for one slip, which names
-//! what to write. Programs that do not compile are in `ui-tests/mistakes`, with the compiler's
-//! message. The others are the tests below, each with its whole message.
+//! Mistakes that newcomers make, and how the crate answers: one error per mistake, which names what
+//! to write. Programs that do not compile are in `ui-tests/mistakes`, with the compiler's message.
+//! The others are the tests below, each with its whole message.
 //!
 //! The forty most typical:
 //!
@@ -10,14 +10,14 @@
 //!    `a_method_of_self_in_the_poll_loop`
 //! 2. sends a `Vec` instead of a registered buffer: `a_vec_is_sent`
 //! 3. sends a region instead of a piece of it: `a_region_is_sent`
-//! 4. sends a reference to a buffer, which its owner could change meanwhile:
+//! 4. sends a reference to a buffer, which its owner could change during the send:
 //!    `a_reference_to_a_buffer_is_sent`
 //! 5. drains a queue pair that is not in the error state: `drain_in_rts`
 //! 6. gives a completion of another queue pair to `?`: `complete_with_a_question_mark`
-//! 7. moves a lane to the thread that is to use it: `a_lane_goes_to_a_thread`
+//! 7. moves a lane to the thread that will use it: `a_lane_goes_to_a_thread`
 //! 8. posts a buffer with a context on a queue of buffers without one: `a_context_of_another_type`
 //! 9. posts two buffers in a work request of a queue of one element: `two_buffers_where_one_fits`
-//! 10. posts in a function that is generic over the transport, and bounds nothing:
+//! 10. posts in a function that is generic over the transport, without bounds:
 //!     `a_generic_function_without_bounds`
 //! 11. posts an unsignaled send on a queue pair of the default profile:
 //!     `an_unsignaled_send_where_all_are_signaled`
@@ -29,15 +29,15 @@
 //! 16. passes a builder where its completion queue is needed: `a_builder_without_create`
 //! 17. creates a queue pair of lists on a completion queue of buffers:
 //!     `a_completion_queue_of_another_entry`
-//! 18. sends on a queue pair that is ready to receive only: `a_send_before_rts`
+//! 18. sends on a queue pair that is only ready to receive: `a_send_before_rts`
 //! 19. moves a queue pair from RESET to RTR, without INIT: `a_state_is_skipped`
-//! 20. reads a buffer that is with the device: `a_buffer_after_its_post`
+//! 20. reads a buffer that the device owns: `a_buffer_after_its_post`
 //! 21. keeps a completion while it polls for the next one: `a_completion_over_the_next_poll`
 //! 22. posts on a queue pair that is not mutable: `a_queue_pair_without_mut`
 //! 23. adds to a remote slice instead of a cell of 8 bytes: `an_atomic_on_a_slice`
 //! 24. sends more bytes inline than the default profile has room for:
 //!     `inline_data_longer_than_the_profile`
-//! 25. goes on with the queue pair that `modify` took: `the_queue_pair_of_before_a_transition`
+//! 25. uses the queue pair after `modify` consumed it: `the_queue_pair_of_before_a_transition`
 //!
 //! Those at run time:
 //!
@@ -45,7 +45,7 @@
 //!     `a_completion_queue_that_is_too_small`
 //! 27. names a port that the device does not have: `a_port_that_does_not_exist`
 //! 28. names a GID index that the port does not have: `a_gid_index_that_does_not_exist`
-//! 29. opens a device that is not there: `a_device_that_does_not_exist`
+//! 29. opens a device that does not exist: `a_device_that_does_not_exist`
 //! 30. posts, and never polls: `a_queue_that_is_never_polled`
 //! 31. sends more bytes inline than the profile has room for, by `inline_slice`:
 //!     `inline_data_longer_than_the_profile`
@@ -57,8 +57,8 @@
 //! 37. forgets the access flags of INIT: `a_write_that_the_peers_queue_pair_does_not_allow`
 //! 38. waits for a queue that was created without the channel:
 //!     `a_wait_on_a_queue_without_the_channel`
-//! 39. connects to a port where nobody listens: `cm::a_port_where_nobody_listens`
-//! 40. forgets to accept: `cm::a_request_that_nobody_accepts`
+//! 39. connects to a port without a listener: `cm::a_port_without_a_listener`
+//! 40. forgets to accept: `cm::a_request_that_is_not_accepted`
 //!
 //! The rest are in the same places:
 //!
@@ -66,7 +66,7 @@
 //! - posts a buffer instead of a work request: `a_buffer_is_posted_itself`
 //! - moves a completion to another thread: `a_completion_goes_to_a_thread`
 //! - iterates over the `Result` of a poll: `a_poll_without_a_question_mark`
-//! - posts in a function that is generic over the profile, and bounds nothing:
+//! - posts in a function that is generic over the profile, without bounds:
 //!   `a_profile_of_any_kind`
 //! - lets the profile have two elements, but forgets that its entry is then a list:
 //!   `a_queue_of_lists_without_its_profile`
@@ -84,12 +84,12 @@
 //! - copies more bytes into a buffer than it has: `a_message_longer_than_its_buffer`
 //! - adds to 8 bytes that are not aligned: `an_atomic_between_two_words`
 //! - receives into a buffer that is shorter than the message: `a_receive_that_is_too_short`
-//! - sends to a queue pair that is gone: `a_peer_that_is_not_there`
+//! - sends to a queue pair that no longer exists: `a_peer_that_is_not_there`
 //! - sends a piece that its region does not have: `a_piece_beyond_its_region`
 //! - takes 32 random bits as a PSN: `a_psn_of_more_than_24_bits`
 //! - drains with another completion queue: `a_drain_of_another_completion_queue`
 //! - posts a buffer of another pool to a shared receive queue: `a_shared_receive_of_another_pool`
-//! - binds an address of no device: `cm::an_address_of_no_device`
+//! - binds an address that no device has: `cm::an_address_of_no_device`
 
 use std::error::Error;
 use std::fmt::Display;
@@ -100,7 +100,7 @@ use proverbs::prelude::*;
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
-/// That the whole message is this one.
+/// Checks the whole message.
 #[track_caller]
 fn says(error: impl Display, text: &str) {
     assert_eq!(error.to_string(), text);
@@ -164,7 +164,7 @@ fn a_gid_index_that_does_not_exist() -> Result {
 #[test]
 fn a_device_that_does_not_exist() -> Result {
     let refused = Context::open("no such device").unwrap_err();
-    // A machine without any device lacks more: `Absence` has those messages.
+    // A machine without any device gets other errors: `Absence` has those messages.
     if let [first, ..] = &devices()?[..] {
         assert!(refused.to_string().contains(&first.name), "{refused}");
     } else {
@@ -435,27 +435,27 @@ mod cm {
     }
 
     #[test]
-    fn a_port_where_nobody_listens() -> Result {
+    fn a_port_without_a_listener() -> Result {
         let fabric = Fabric::new();
         let _device = fabric.open_device();
         assert_eq!(
             connect(&fabric, 7471)?,
-            "rdma_connect: rejected with reason 8 (nobody listens there), 148 bytes of private \
+            "rdma_connect: rejected with reason 8 (no program listens there), 148 bytes of private \
          data"
         );
         Ok(())
     }
 
     #[test]
-    fn a_request_that_nobody_accepts() -> Result {
+    fn a_request_that_is_not_accepted() -> Result {
         let fabric = Fabric::new();
         let _device = fabric.open_device();
         let id = CmId::<Tcp, _>::on(&fabric)?.bind_addr("10.0.0.1:7471".parse()?)?;
         let _listener = id.listen(1)?;
         assert_eq!(
             connect(&fabric, 7471)?,
-            "rdma_connect: no answer within 200ms: the peer has to `accept` the request, or \
-         `reject` it"
+            "rdma_connect: no answer within 200ms: the peer must `accept` or `reject` \
+         the request"
         );
         Ok(())
     }

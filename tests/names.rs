@@ -1,9 +1,9 @@
-//! What the public names mean beside std's and beside each other.
+//! Public names do not clash with std's or with each other.
 #![forbid(unsafe_code)]
 #![deny(ambiguous_glob_reexports)]
 
-/// No name stands for two things, whichever modules a program takes together: the compiler says so
-/// of this one.
+/// No name has two meanings, whichever modules a program imports together: the compiler checks that
+/// for this module.
 pub mod all {
     #[cfg(feature = "cm")]
     pub use proverbs::cm::*;
@@ -26,8 +26,7 @@ pub mod all {
     pub use proverbs::*;
 }
 
-/// What std's prelude has is still itself beside the crate's, and so are the names that std's own
-/// modules are known by.
+/// std's prelude keeps its meaning beside the crate's, and so do std's own modules.
 mod beside_std {
     use std::error::Error;
 
@@ -42,7 +41,7 @@ mod beside_std {
     }
 
     #[test]
-    fn the_prelude_takes_nothing_away() {
+    fn the_prelude_shadows_nothing() {
         let texts: Vec<String> = Some("text".to_string()).into_iter().collect();
         assert_eq!(moves(texts), ["text"]);
         assert!(fails(std::fmt::Error).is_err());

@@ -65,7 +65,7 @@ fn a_constructor_without_memory_returns_an_error() {
         matches!(error.kind(), ErrorKind::Limit { .. }) || error.errno() == Some(libc::ENOMEM),
         "{error:?}"
     );
-    // What was refused has given its memory back.
+    // Refused objects have returned their memory.
     let pool = pd.create_pool(1 << 16, 4096).unwrap();
     assert_eq!(pool.available(), 1 << 16);
 }

@@ -1,5 +1,5 @@
-//! The left columns of the pages for porting have names that exist in the versions that the pages
-//! name. `PROVERBS_PORTED` is a folder with a checkout of each commit:
+//! The left columns of the porting pages contain names that exist in the versions that the pages
+//! give. `PROVERBS_PORTED` is a folder with a checkout of each commit:
 //!
 //! ```sh
 //! cd $PROVERBS_PORTED
@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The identifiers in code of the left columns. What ends with `*` is the start of several.
+/// The identifiers in code of the left columns. A final `*` stands for several names with that
+/// prefix.
 fn names(page: &str) -> BTreeSet<String> {
     let rows = page.lines().filter(|line| line.starts_with('|'));
     let cells = rows.filter_map(|row| row.split('|').nth(1));
@@ -36,7 +37,7 @@ fn sources(folder: &Path, extension: &str, text: &mut String) {
     }
 }
 
-/// The names of a page that are nowhere in the sources, as whole words.
+/// The names of a page that are not in the sources as whole words.
 fn missing(page: &str, sources: &str) -> Vec<String> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let words: BTreeSet<&str> = sources.split(|c| !is_part(c)).collect();
@@ -47,7 +48,7 @@ fn missing(page: &str, sources: &str) -> Vec<String> {
     names(page).into_iter().filter(|name| !is_there(name)).collect()
 }
 
-/// The word behind the first `commit` of a page.
+/// The word after the first `commit` of a page.
 fn commit(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once("commit `")?;
     rest.split('`').next().filter(|word| word.len() == 40)
@@ -64,7 +65,7 @@ const PAGES: [(&str, &str, &str); 3] = [
 fn each_name_exists() {
     let folder = std::env::var("PROVERBS_PORTED").expect("PROVERBS_PORTED: the checkouts");
     for (project, extension, page) in PAGES {
-        // Not of its headers: of the C library, and the name of a header.
+        // Names that its headers do not define: from the C library, and the name of a header.
         let mut text = String::from("htonl ntohl rdma_verbs ");
         sources(&PathBuf::from(&folder).join(project), extension, &mut text);
         let missing = missing(page, &text);

@@ -15,7 +15,7 @@ mod style;
 
 const WIDTH: usize = 100;
 
-/// Messages of the compiler, and figures.
+/// Compiler messages, and figures.
 const LEFT_OUT: [&str; 2] = ["benches", "ui-tests"];
 
 /// Collects the files with an extension below a folder, without those that git ignores.
@@ -36,13 +36,13 @@ fn files(folder: &Path, extension: &str, left_out: &[&str], all: &mut Vec<PathBu
     }
 }
 
-/// The text of a line of comment, or nothing.
+/// The text of a comment line, or `None`.
 fn comment(line: &str) -> Option<&str> {
     let text = line.trim_start().strip_prefix("//")?;
     Some(text.strip_prefix(['/', '!']).unwrap_or(text))
 }
 
-/// The lines that are too long, by their numbers; `prose` gives what is prose of one.
+/// The numbers of the lines that are too long; `prose` returns the prose of a line.
 fn too_long<'t>(text: &'t str, prose: impl Fn(&'t str) -> Option<&'t str>) -> Vec<usize> {
     let (mut found, mut is_code) = (Vec::new(), false);
     for (i, line) in text.lines().enumerate() {
@@ -82,7 +82,7 @@ fn prose_is_wrapped() {
 }
 
 #[test]
-fn what_is_too_long_is_found() {
+fn lines_that_are_too_long_are_found() {
     let words = "word ".repeat(21);
     let page = format!("{words}\n| {words}|\n```\n{words}\n```\n- [`{}`](x)\n", "x".repeat(100));
     assert_eq!(too_long(&page, Some), [1]);

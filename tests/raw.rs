@@ -25,13 +25,13 @@ fn connect<P: Profile<Initiator = Reads>>(
     qp.modify(init).unwrap().modify(rtr).unwrap().modify(rts).unwrap()
 }
 
-/// Each way in which the software device behaves.
+/// The software device in each of its personalities.
 fn personalities() -> [Personality; 5] {
     let worst = [1, 2].map(Personality::worst);
     [Personality::Plain, Personality::Rxe, Personality::Mlx5, worst[0], worst[1]]
 }
 
-/// Polls until `n` completions came: each wr_id, and what became of it.
+/// Polls until `n` completions came. Returns each wr_id and status.
 fn poll(cq: &mut CompletionQueue<Raw>, n: usize) -> Vec<(u64, Option<u32>)> {
     let mut all = Vec::new();
     for _ in 0..1000 {
@@ -63,7 +63,7 @@ fn the_callers_wr_ids_come_back() {
     let into = [(7, 32..48), (8, 48..64)].map(|(wr_id, range)| wr::Sge::new(wr_id, [piece(range)]));
     let two = wr::Sge::new(u64::MAX, [piece(0..4), piece(4..7)]);
     let inline = wr::Sge::new(3, [piece(0..3)]).inline();
-    // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
+    // SAFETY: the region lives to the end of the test, and its bytes are accessed only by atomics.
     // 3 bytes are within the inline capacity.
     unsafe {
         for into in into {
@@ -81,10 +81,10 @@ fn the_callers_wr_ids_come_back() {
     assert_eq!(&got, b"one two");
 }
 
-/// The crate does not know what is outstanding, so what a queue pair booked is booked until its
-/// completion queue was seen empty.
+/// The crate does not know what is outstanding, so a queue pair's booking stays until its
+/// completion queue was found empty.
 #[test]
-fn room_is_kept_for_what_the_caller_counts() {
+fn room_stays_booked_until_the_completion_queue_is_empty() {
     let context = Fabric::new().open_device();
     let gid = context.query_gid(1, 1).unwrap();
     let pd = context.alloc_pd().unwrap();
@@ -94,7 +94,7 @@ fn room_is_kept_for_what_the_caller_counts() {
     let mut qp = connect(qp, gid, own);
     let region = pd.register::<RemoteAll>(64).unwrap();
     let piece = |range| wr::Piece::new(&region, range).unwrap();
-    // SAFETY: the region lives to the end of the test, and nobody else touches it.
+    // SAFETY: the region lives to the end of the test, and no other code accesses it.
     unsafe {
         qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(1, [piece(0..8)]))).unwrap();
         let send = wr::Send::new(wr::Sge::new(2, [piece(8..16)])).signaled();
@@ -123,7 +123,7 @@ fn a_refusal_names_its_work_request() {
     let mut a = connect(a, gid, number);
     let region = pd.register::<LocalWrite>(64).unwrap();
     let send = || wr::Send::new(wr::Sge::new(1, [wr::Piece::new(&region, 0..64).unwrap()]));
-    // Until the device has no room: the depth and one for a sentinel.
+    // Until the device has no room: the depth and one for a marker.
     let error = loop {
         // SAFETY: the region outlives the queue pair.
         if let Err(error) = unsafe { a.post_send_unchecked(send()) } {
@@ -136,8 +136,8 @@ fn a_refusal_names_its_work_request() {
 
 profile! { Overlong { entry: Raw } }
 
-/// The only way to a message that is too long, and so to SQE on a device that follows IBA (R3.6,
-/// R8.16).
+/// The only way to post a message that is too long, and so to reach SQE on a device that follows
+/// IBA (R3.6, R8.16).
 /// Proves R8.16.
 #[test]
 fn a_message_beyond_the_mtu_stops_the_send_queue() {
@@ -163,25 +163,25 @@ fn a_message_beyond_the_mtu_stops_the_send_queue() {
         cq.poll().unwrap().map(status).collect()
     };
     for wr in [send(1, mtu + 1), send(2, 8)] {
-        // SAFETY: the region outlives the queue pair, and nobody touches its bytes.
+        // SAFETY: the region outlives the queue pair, and no code accesses its bytes.
         unsafe { qp.post_send_unchecked(wr) }.unwrap();
     }
     let flushed = Err(WcStatus::WrFlush);
     assert_eq!(statuses(&mut cq), [Err(WcStatus::LocLen), flushed]);
-    // The receive side goes on, and so does the send queue once it is moved on.
+    // The receive side works, and so does the send queue once it is moved on.
     let mut stopped = qp.into_sqe().unwrap();
     assert_eq!(stopped.query().unwrap().state, Some(QpState::Sqe));
     let into = wr::Sge::new(3, [wr::Piece::new(&region, mtu..mtu + 64).unwrap()]);
-    // SAFETY: the region outlives the queue pair, and nobody touches its bytes.
+    // SAFETY: the region outlives the queue pair, and no code accesses its bytes.
     unsafe { stopped.post_recv_unchecked(wr::Recv::new(into)) }.unwrap();
     let mut qp = stopped.modify(UdReturn::default()).unwrap();
-    // SAFETY: the region outlives the queue pair, and nobody touches its bytes.
+    // SAFETY: the region outlives the queue pair, and no code accesses its bytes.
     unsafe { qp.post_send_unchecked(send(4, 8)) }.unwrap();
     assert_eq!(statuses(&mut cq), [Ok(()), Ok(())]);
     drop(qp);
 }
 
-/// Posted and polled here and there, by turns.
+/// Posted and polled through the crate and through rdma-sys, alternately.
 #[cfg(feature = "rdma-sys")]
 #[test]
 fn rdma_sys_works_on_the_same_queues() {
@@ -201,7 +201,7 @@ fn rdma_sys_works_on_the_same_queues() {
     let region = pd.register::<LocalWrite>(64).unwrap();
     region.write_at(0, b"ours").unwrap();
 
-    // SAFETY: a live region and what it points to.
+    // SAFETY: a live region with live fields.
     let (mr_pd, addr, lkey) = unsafe {
         let mr: *mut ibv_mr = region.as_raw();
         ((*mr).pd, (*mr).addr as u64, (*mr).lkey)
@@ -210,25 +210,26 @@ fn rdma_sys_works_on_the_same_queues() {
     // SAFETY: live objects.
     assert_eq!(unsafe { (*qp.as_raw()).context }, context.as_raw());
 
-    // Received there, sent here.
+    // Received through rdma-sys, sent through the crate.
     let mut sge = ibv_sge { addr: addr + 32, length: 16, lkey };
     // SAFETY: all zeroes is a value.
     let mut wr = unsafe { zeroed::<ibv_recv_wr>() };
     (wr.wr_id, wr.sg_list, wr.num_sge) = (1, &raw mut sge, 1);
     let mut bad = ptr::null_mut();
-    // SAFETY: the queue pair is live and its entry `Raw`, and nobody touches the region until the
+    // SAFETY: the queue pair is live and its entry `Raw`, and no code accesses the region until the
     // receive completed.
     assert_eq!(unsafe { ibv_post_recv(qp.as_raw(), &mut wr, &mut bad) }, 0);
     let send = wr::Send::new(wr::Sge::new(2, [wr::Piece::new(&region, 0..4).unwrap()])).signaled();
-    // SAFETY: the region outlives the queue pair, and nobody writes to it until the send completed.
+    // SAFETY: the region outlives the queue pair, and no code writes to it until the send
+    // completed.
     unsafe { qp.post_send_unchecked(send) }.unwrap();
     let mut done = poll(&mut cq, 2);
     done.sort_unstable();
     assert_eq!(done, [(1, Some(4)), (2, None)]);
 
-    // Received here, sent there, polled there.
+    // Received through the crate, sent and polled through rdma-sys.
     let into = wr::Sge::new(3, [wr::Piece::new(&region, 48..64).unwrap()]);
-    // SAFETY: the region outlives the queue pair, and nobody touches the bytes until the receive
+    // SAFETY: the region outlives the queue pair, and no code accesses the bytes until the receive
     // completed.
     unsafe { qp.post_recv_unchecked(wr::Recv::new(into)) }.unwrap();
     let mut sge = ibv_sge { addr: addr + 32, length: 3, lkey };
@@ -237,8 +238,8 @@ fn rdma_sys_works_on_the_same_queues() {
     (wr.wr_id, wr.sg_list, wr.num_sge) = (4, &raw mut sge, 1);
     (wr.opcode, wr.send_flags) = (ibv_wr_opcode::IBV_WR_SEND, ibv_send_flags::IBV_SEND_SIGNALED.0);
     let mut bad = ptr::null_mut();
-    // SAFETY: the queue pair is live and its entry `Raw`. The element is of the region, which
-    // outlives the queue pair, and nobody writes to it until the send completed.
+    // SAFETY: the queue pair is live and its entry `Raw`. The element is in the region, which
+    // outlives the queue pair, and no code writes to it until the send completed.
     assert_eq!(unsafe { ibv_post_send(qp.as_raw(), &mut wr, &mut bad) }, 0);
     let mut done = Vec::new();
     while done.len() < 2 {
@@ -256,9 +257,10 @@ fn rdma_sys_works_on_the_same_queues() {
     assert_eq!(&got, b"our");
 }
 
-/// What a completion says where nobody keeps books: only its opcode tells which queue it is of.
+/// The fields of a completion without the crate's bookkeeping: only its opcode shows which queue it
+/// is for.
 #[test]
-fn a_completion_tells_of_itself() {
+fn a_completion_shows_its_direction_by_its_opcode() {
     let context = Fabric::new().open_device();
     let gid = context.query_gid(1, 1).unwrap();
     let pd = context.alloc_pd().unwrap();
@@ -276,7 +278,7 @@ fn a_completion_tells_of_itself() {
     let with_imm = wr::RdmaWriteWithImm::new(sge(4, 64..72), to.write(), 0x0304_0506);
     let read = wr::RdmaRead::new(sge(5, 192..212), remote.slice(0, 20).unwrap().read());
     let add = wr::FetchAndAdd::new(sge(6, 224..232), remote.atomic(240).unwrap(), 1);
-    // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
+    // SAFETY: the region lives to the end of the test, and its bytes are accessed only by atomics.
     unsafe {
         for wr_id in [1, 2] {
             b.post_recv_unchecked(wr::Recv::new(sge(wr_id, 0..64))).unwrap();
@@ -306,7 +308,7 @@ fn a_completion_tells_of_itself() {
     assert_eq!(told, expected);
 }
 
-/// What the next completion says.
+/// The opcode and status of the next completion.
 fn next(cq: &mut CompletionQueue) -> (Option<WcOpcode>, Result<(), WcStatus>) {
     for _ in 0..1000 {
         if let Some(completion) = cq.poll_one().unwrap() {
@@ -316,10 +318,11 @@ fn next(cq: &mut CompletionQueue) -> (Option<WcOpcode>, Result<(), WcStatus>) {
     panic!("nothing completed");
 }
 
-/// LOCAL_INV ends the key of a window of the queue pair's domain, once, and no key of a region.
+/// LOCAL_INV invalidates the key of a window of the queue pair's domain, once, and no key of a
+/// region.
 /// Proves R1.6.
 #[test]
-fn a_window_is_closed_once() {
+fn a_window_is_invalidated_once() {
     let Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair().unwrap();
     let mut outcome = |a: &mut QueuePair<Rc, Rts>, rkey| {
         // SAFETY: nothing relies on the key any more.
@@ -336,7 +339,7 @@ fn a_window_is_closed_once() {
 
     let Pair { mut a, b: _b, cq: mut own, pd, .. } = proverbs::loopback::pair().unwrap();
     let region = pd.register::<RemoteWrite>(64).unwrap();
-    // SAFETY: the key is no window's.
+    // SAFETY: the key does not belong to a window.
     a.post_send(unsafe { wr::LocalInv::of_rkey(region.remote().rkey()) }).unwrap();
     assert_eq!(next(&mut own), (None, Err(WcStatus::LocQpOp)));
 }
@@ -361,10 +364,11 @@ mod support;
 #[path = "raw/window.rs"]
 mod window;
 
-/// C's verbs, by the handles of this crate's objects: a memory window that is not its own. (On a
-/// real device `tests/handles.rs` calls a verb that it does not offer.)
+/// C's verbs, called with the handles of this crate's objects: here a memory window that the crate
+/// does not manage. (On a real device `tests/handles.rs` calls a verb that the crate does not
+/// offer.)
 #[test]
-fn a_verb_that_is_not_offered() {
+fn a_verb_that_the_crate_does_not_offer() {
     let context = Fabric::new().open_device();
     let pd = context.alloc_pd().unwrap();
     // SAFETY: context and domain are live; every entry of the table is a function. The window is

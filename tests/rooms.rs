@@ -1,7 +1,7 @@
-//! The rooms of `src` import one way: each only from those before it, as DESIGN.md draws them. (The
-//! crates below `proverbs` cannot name it.) The modules of the loopback device are in layers, too.
-//! Unsafe code is in the rooms that docs/unsafe.md lists. No compiler sends a user into a room that
-//! is not public.
+//! The modules ("rooms") of `src` import in one direction: each only from earlier ones, as
+//! DESIGN.md draws them. (The crates below `proverbs` cannot name it.) The modules of the loopback
+//! device are in layers, too. Unsafe code is in the rooms that docs/unsafe.md lists. No compiler
+//! message suggests a private room.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
     files(folder, "rs", all);
 }
 
-/// The files below a folder whose names end so.
+/// The files below a folder with this extension.
 fn files(folder: &Path, extension: &str, all: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     for path in entries {
@@ -71,7 +71,7 @@ fn each_room_imports_only_from_those_below() {
         let inside = path.strip_prefix("src").unwrap();
         let room = inside.components().next().unwrap().as_os_str().to_string_lossy();
         let room = room.trim_end_matches(".rs");
-        // The root and the prelude name everything; tests build what they look at.
+        // The root and the prelude name everything; tests use any room.
         if ["lib", "prelude"].contains(&room) || inside.to_string_lossy().contains("tests") {
             continue;
         }
@@ -111,7 +111,7 @@ fn modules_of_the_loopback() -> BTreeMap<String, String> {
     modules
 }
 
-/// The paths behind `crate::` in a text, with each name of a group.
+/// The paths after `crate::` in a text, with each name of a group.
 fn crate_paths(code: &str) -> Vec<String> {
     let mut all = Vec::new();
     for rest in code.split("crate::").skip(1) {
@@ -138,8 +138,8 @@ fn methods_of_state(code: &str) -> Vec<&str> {
     heads.filter_map(|head| head.split(['(', '<']).next()).collect()
 }
 
-/// What each module uses: modules that it names, and those that define a method of `State` that it
-/// calls.
+/// The modules that each module uses: those that it names, and those that define a method of
+/// `State` that it calls.
 fn uses_of(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet<String>> {
     let mut uses = BTreeMap::new();
     for (name, code) in modules {
@@ -171,8 +171,8 @@ fn uses_of(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet<Stri
     uses
 }
 
-/// The number of floors when each module stands above all that it uses; or, if there is a circle,
-/// the modules that are in one or above one.
+/// The number of layers if each module is above those that it uses; or, if there is a cycle, the
+/// modules in or above it.
 fn floors(uses: &BTreeMap<String, BTreeSet<String>>) -> Result<usize, Vec<&str>> {
     let mut built = BTreeSet::new();
     for floor in 0.. {
@@ -191,13 +191,13 @@ fn floors(uses: &BTreeMap<String, BTreeSet<String>>) -> Result<usize, Vec<&str>>
     unreachable!()
 }
 
-/// No two modules of the loopback device use each other, and its layers are at most ten floors.
+/// No two modules of the loopback device use each other, and it has at most ten layers.
 #[test]
-fn the_loopback_has_no_circle() {
+fn the_loopback_has_no_cycle() {
     let uses = uses_of(&modules_of_the_loopback());
     assert!(uses.len() > 40 && uses["engine::run"].contains("verbs::events"), "{uses:#?}");
     if let Err(circle) = floors(&uses) {
-        panic!("in or above a circle: {circle:#?}");
+        panic!("in or above a cycle: {circle:#?}");
     }
     let room = |name: &String| name.split("::").next().unwrap().to_owned();
     let mut rooms = BTreeMap::<String, BTreeSet<String>>::new();
@@ -208,10 +208,10 @@ fn the_loopback_has_no_circle() {
     assert!(floors(&rooms).is_ok_and(|floors| floors <= 10), "{rooms:#?}");
 }
 
-/// What the test above would find: a module that names one above it, and one that calls a method of
-/// `State` from above.
+/// The cases that the test above must find: a module that names a higher one, and one that calls a
+/// method of `State` from a higher one.
 #[test]
-fn a_circle_is_found() {
+fn a_cycle_is_found() {
     let modules = |low: &str| {
         let high = "use crate::low::{Data, More};\nuse crate::state::State;\n\
                     impl State {\n    pub(crate) fn work(&mut self) {\n    }\n}\n";
@@ -227,7 +227,7 @@ fn a_circle_is_found() {
     );
 }
 
-/// The paths below `src` that the first column of the table of unsafe rooms names.
+/// The paths below `src` in the first column of the table of unsafe rooms.
 fn unsafe_rooms() -> Vec<String> {
     let page = fs::read_to_string("docs/unsafe.md").unwrap();
     let (_, section) = page.split_once("\n## The unsafe rooms\n").unwrap();
@@ -238,7 +238,7 @@ fn unsafe_rooms() -> Vec<String> {
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
-/// Whether a room is this file, or a folder around it.
+/// Whether a room is this file, or a folder that contains it.
 fn is_room_of(room: &str, file: &str) -> bool {
     if room.ends_with('/') { file.starts_with(room) } else { file == room }
 }
@@ -246,7 +246,7 @@ fn is_room_of(room: &str, file: &str) -> bool {
 /// docs/unsafe.md names each file that allows unsafe code, by itself or by its folder, and no other
 /// file.
 #[test]
-fn the_unsafe_rooms_are_those_of_the_table() {
+fn the_unsafe_rooms_match_the_table() {
     let rooms = unsafe_rooms();
     assert!(rooms.len() > 10, "{rooms:?}");
     let mut files = Vec::new();
@@ -267,8 +267,8 @@ fn the_unsafe_rooms_are_those_of_the_table() {
     );
 }
 
-/// What a compiler's message would have a user write: the lines that each `help` shows, unless they
-/// are quoted from a file, and its words, unless they tell who implements a trait.
+/// The suggestions in a compiler message: the lines that each `help` shows, unless they are quoted
+/// from a file, and its words, unless they list the implementors of a trait.
 fn suggestions(message: &str) -> Vec<&str> {
     let mut all = Vec::new();
     let mut lines = message.lines().peekable();
@@ -294,7 +294,7 @@ fn suggestions(message: &str) -> Vec<&str> {
     all
 }
 
-/// The module of this name in a file of `src` is not public.
+/// Whether the module of this name in a file of `src` is private.
 fn is_private(file: &Path, module: &str) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     let mut heads = text.lines().filter_map(|line| line.trim_start().split_once("mod "));
@@ -304,7 +304,7 @@ fn is_private(file: &Path, module: &str) -> bool {
     })
 }
 
-/// The paths of this crate in a text that lead through a module that is not public.
+/// The paths of this crate in a text that lead through a private module.
 fn private_paths(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     for rest in text.split("proverbs::").skip(1) {
@@ -339,8 +339,8 @@ fn no_message_suggests_a_private_room() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What the test above would find: an import, a path within a line, and a path in words. What a
-/// message says of the crate beside that is no suggestion, and a public path is none of these.
+/// The cases that the test above must find: an import, a path within a line, and a path in words.
+/// Other mentions of the crate in a message are not suggestions, and public paths are allowed.
 #[test]
 fn a_suggestion_of_a_private_room_is_found() {
     let message = "\

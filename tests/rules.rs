@@ -1,5 +1,5 @@
-//! Each rule of RULES.md that is enforced has a test that names it in its documentation, as
-//! `Proves R1.1, R2.9.`, and tests name only rules that exist.
+//! Each enforced rule of RULES.md has a test that names it in its documentation, as
+//! `Proves R1.1, R2.9.`, and tests name only existing rules.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ fn is_rule(word: &str) -> bool {
     parts.is_some_and(|(section, number)| is_number(section) && is_number(number))
 }
 
-/// Rules of a kind that a test proves. The other kinds are documented or not offered.
+/// Whether a test must prove rules of this kind. The other kinds are documented or not offered.
 fn needs_test(held: &str) -> bool {
     match held {
         "compile time" | "by construction" | "run time" => true,
@@ -57,14 +57,14 @@ fn mark(line: &str) -> Option<Vec<&str>> {
     Some(rules.collect())
 }
 
-/// In Rust, a mark in the documentation of a function belongs to a test.
+/// In Rust, a mark in the documentation of a function must belong to a test.
 fn is_of_test(lines: &[&str], at: usize) -> bool {
     let code = lines[at..].iter().map(|line| line.trim());
     let mut attributes = code.skip_while(|line| line.starts_with("///"));
     attributes.by_ref().take_while(|line| line.starts_with("#[")).any(|line| line == "#[test]")
 }
 
-/// The rules that a file names, or what is wrong with its marks.
+/// The rules that a file names, or a problem with its marks.
 fn named(path: &Path, text: &str) -> Result<BTreeSet<String>, String> {
     let lines: Vec<&str> = text.lines().collect();
     let mut all = BTreeSet::new();
@@ -75,14 +75,14 @@ fn named(path: &Path, text: &str) -> Result<BTreeSet<String>, String> {
             return Err(format!("{place}: names no rule"));
         }
         if line.trim_start().starts_with("///") && !is_of_test(&lines, at) {
-            return Err(format!("{place}: the mark is not of a #[test]"));
+            return Err(format!("{place}: the mark does not belong to a #[test]"));
         }
         all.extend(rules.into_iter().map(str::to_owned));
     }
     Ok(all)
 }
 
-/// What is wrong between a page and the files of tests.
+/// The problems of a page and the test files.
 fn problems(page: &str, tests: &[(PathBuf, String)]) -> Vec<String> {
     let rules = match headings(page) {
         Ok(rules) => rules,
@@ -129,7 +129,7 @@ fn every_enforced_rule_is_named_by_a_test() {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-/// The lines of a page with a rule's number that is no link: in prose, not in code.
+/// The lines of a page that have a rule's number without a link: in prose, not in code.
 fn unlinked(page: &str) -> Vec<String> {
     let mut in_code = false;
     let mut all = Vec::new();
@@ -156,7 +156,7 @@ fn each_rule_number_in_the_docs_is_a_link() {
     assert_eq!(unlinked("By R1.1.\nBy [R1.1], `R1.2`.\n```text\nR1.1\n```"), ["By R1.1."]);
 }
 
-/// README says how many rules there are.
+/// README gives the number of rules.
 #[test]
 fn the_readme_counts_the_rules() {
     let rules = headings(&fs::read_to_string("RULES.md").unwrap()).unwrap();
@@ -165,7 +165,7 @@ fn the_readme_counts_the_rules() {
 }
 
 #[test]
-fn what_is_wrong_is_found() {
+fn problems_are_found() {
     let page = "### <a id=\"r1-1\"></a>R1.1 (run time; a(3))\n\
                 ### <a id=\"r1-2\"></a>R1.2 (documented; b(3))\n";
     let test = |text: &str| vec![(PathBuf::from("a.rs"), text.to_owned())];
@@ -175,7 +175,7 @@ fn what_is_wrong_is_found() {
     assert_eq!(problems(page, &test("// R1.1\n")), unproved);
     let unknown = ["a.rs: R1.3 is not in RULES.md"];
     assert_eq!(problems(page, &test("/* Proves R1.1, R1.3: C. */")), unknown);
-    assert!(problems(page, &test("/// Proves R1.1.\nfn f() {}"))[0].ends_with("of a #[test]"));
+    assert!(problems(page, &test("/// Proves R1.1.\nfn f() {}"))[0].ends_with("to a #[test]"));
     assert!(problems(page, &test("// Proves it.\n"))[0].ends_with("names no rule"));
     assert_eq!(problems(&page.replace("r1-2", "r1-1"), &good).len(), 1);
     assert_eq!(problems(&page.replace("R1.2 (", "R1.1 ("), &good).len(), 1);

@@ -1,5 +1,5 @@
-//! Events of the feature `tracing`: those of a run on the loopback device are those of the table
-//! of docs/tracing.md.
+//! Events of the feature `tracing`: the events of a run on the loopback device match the table of
+//! docs/tracing.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ struct Seen {
     name: String,
     level: String,
     fields: BTreeMap<String, String>,
-    /// All fields of the call site, also those without a value.
+    /// All fields of the call site, including those without a value.
     declared: BTreeSet<String>,
 }
 
@@ -80,8 +80,8 @@ fn of<'s>(all: &'s [Seen], target: &str, name: &str) -> Vec<&'s BTreeMap<String,
     all.iter().filter(is).map(|seen| &seen.fields).collect()
 }
 
-/// A queue pair lives, is refused a post, fails and ends; and what is in the data path without a
-/// failure reports nothing.
+/// A queue pair is created, a post is rejected, it fails and ends. The data path without a failure
+/// reports nothing.
 #[test]
 fn the_life_of_a_queue_pair() {
     let (Pair { mut a, b, mut cq, .. }, seen) = Collector::during(|| pair().unwrap());
@@ -160,7 +160,7 @@ impl Subscriber for Panics {
     fn exit(&self, _: &Id) {}
 }
 
-/// Whatever a subscriber does, each call does what it did without it.
+/// Every call does the same with and without a subscriber.
 #[test]
 fn a_subscriber_that_panics_changes_nothing() {
     let collector = Collector::default();
@@ -185,7 +185,7 @@ fn rows_of_page() -> BTreeSet<Row> {
     page.lines().filter(|line| line.starts_with("| `proverbs::")).map(row).collect()
 }
 
-/// A run that sees everything that a loopback device can show.
+/// A run that produces every event of a loopback device.
 fn everything() -> Result<(), Box<dyn std::error::Error>> {
     use proverbs::cm::{CmId, Tcp};
     let second = Duration::from_secs(1);
@@ -206,12 +206,12 @@ fn everything() -> Result<(), Box<dyn std::error::Error>> {
     assert!(events.wait_timeout(second)?.is_some());
     fabric.inject(Script::seeded(0).with(Fault::FailPoll.always()));
     assert!(cq.poll().is_err());
-    assert!(cq.poll().is_err(), "one event all the same");
+    assert!(cq.poll().is_err(), "one event nevertheless");
     Ok(())
 }
 
-/// Each event is in the table with its level and its fields, and each event of the table is seen,
-/// but those of real devices.
+/// Each event is in the table with its level and its fields, and each event of the table occurs,
+/// except those of real devices.
 #[test]
 fn the_table_is_complete() {
     let (result, seen) = Collector::during(everything);

@@ -1,5 +1,5 @@
-//! Which operations, states, transports, data and rights go together: every cell of every table,
-//! and every transition. The compiler checks all of it; there is nothing to run.
+//! Which operations, states, transports, data and rights can be combined: every cell of every
+//! table, and every transition. The compiler checks all of it; there is nothing to run.
 //!
 //! In a cell, `y` means that the type of its row implements the trait of its column; `-` means that
 //! it does not. `accepted` and `received` show that the traits of the tables are enough to post.
@@ -193,7 +193,7 @@ table! {
     Buf                  => [- - -]
 }
 
-// Where a piece of a region on demand may begin. Proves R20.2.
+// Regions on demand by the place where a piece may begin. Proves R20.2.
 table! {
     [Allows<call::PieceOnDemand>]
     usize => [-]
@@ -242,7 +242,7 @@ table! {
     Signaled => [- y]
 }
 
-// Lists that end unsignaled, and work requests that need a completion of their own.
+// Lists that end unsignaled, and work requests that need their own completion.
 // Proves R2.4, R19.2.
 table! {
     [LeavesUnsignaled, CompletesEach]
@@ -263,7 +263,7 @@ table! {
     Err      => [y -]
 }
 
-// The way to the error state. Proves R8.1.
+// Transitions to the error state. Proves R8.1.
 table! {
     [CanFail]
     Reset    => [-]
@@ -326,7 +326,7 @@ table! {
     ExtendedPosting => [-]
 }
 
-// What a posting macro posts to besides the queue that it is for. Proves R7.2, R8.19.
+// Extra arguments of a posting macro. Proves R7.2, R8.19.
 table! {
     [Allows<call::PostSendMacro>, Allows<call::PostRecvMacro>, Allows<call::PostSrqRecvMacro>]
     CompletionQueue                         => [- - -]
@@ -353,7 +353,7 @@ table! {
     Xrc => [y - - y - y]
 }
 
-// What data may be used for. Proves R2.10, R4.1, R4.5, R6.7, R7.10, R9.9, R11.2.
+// Uses of data. Proves R2.10, R4.1, R4.5, R6.7, R7.10, R9.9, R11.2.
 table! {
     [Source, Sink, RecvSink, SrqSink, AtomicSink]
     Buf                    => [y y y y y]

@@ -1,8 +1,8 @@
-//! What must not compile does not, and says why in verbs terms.
+//! Illegal programs do not compile, and the errors explain them in verbs terms.
 //!
 //! `ui-tests/<family>/<rule>.rs` must fail with exactly the messages in its `.stderr` (trybuild, by
 //! `cargo check`). Its legal twin, `ui-tests/pass/<family>/<rule>.rs`, is compiled as a module of
-//! this test: it needs no device, no linking of its own and no running, only to be accepted.
+//! this test: it only has to compile, and needs no device and no separate linking or running.
 #![cfg(not(miri))]
 
 use std::fs;
@@ -14,7 +14,7 @@ mod pass;
 
 const TWINS: &str = include_str!("../ui-tests/pass/mod.rs");
 
-/// The compiler whose words the `.stderr` files are.
+/// The compiler of the `.stderr` files.
 const RUSTC: &str = "1.95.";
 
 fn rustc(argument: &str) -> String {
@@ -30,7 +30,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Every test but the legal twins.
+/// Every test except the legal twins.
 fn illegal() -> Vec<PathBuf> {
     let root = Path::new("ui-tests");
     let families =
@@ -46,21 +46,21 @@ fn each_illegal_program_has_a_legal_twin() {
         let twin = Path::new("ui-tests/pass").join(path.strip_prefix("ui-tests").unwrap());
         assert!(twin.exists(), "{} has no legal twin {}", path.display(), twin.display());
         let listed = TWINS.contains(&format!("mod {name};"));
-        assert!(listed, "{} is not in ui-tests/pass/mod.rs, so nobody compiles it", twin.display());
+        assert!(listed, "{} is not in ui-tests/pass/mod.rs, so it is not compiled", twin.display());
     }
 }
 
 #[test]
 fn illegal_programs_are_refused_in_verbs_terms() {
     let version = rustc("--version");
-    // Another compiler chooses other words. That is no fault of the rules, but it is no pass
+    // Another compiler has other messages. That is not a mistake in the rules, but it does not pass
     // either.
     eprintln!(
         "the .stderr files are those of rustc {RUSTC}x, this is {version}; if only wording differs, \
          bless with `TRYBUILD=overwrite cargo test --test ui` and read the diff"
     );
-    // With the component rust-src, rustc quotes the standard library where it only names a file
-    // without.
+    // With the component rust-src, rustc quotes the standard library instead of only naming the
+    // file.
     let quotes = Path::new(&rustc("--print=sysroot")).join("lib/rustlib/src/rust/library").exists();
     let tests = trybuild::TestCases::new();
     for path in illegal() {

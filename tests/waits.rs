@@ -1,19 +1,19 @@
-//! tests/waits.toml has each public call that waits, with the tests that see it end: with a peer
-//! that is slow, beside a busy neighbour, while another thread ends what it is about, on a device
-//! that is removed, and made twice. Here the list is held against the sources and the tests.
+//! tests/waits.toml lists each public call that waits, with the tests that check that it ends: with
+//! a peer that is slow, beside a busy neighbour, while another thread ends its object, on a device
+//! that is removed, and when repeated. This compares the list with the sources and the tests.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a call that waits must end in.
+/// The situations in which a call that waits must end.
 const SITUATIONS: [&str; 5] = ["peer", "busy", "thread", "removed", "again"];
 
-/// The rows of a table of the list: its name, and what is said under it.
+/// A table of the list: its name, and its rows.
 type Table = (String, BTreeMap<String, String>);
 
-/// Tables whose rows are strings, as the list has them.
+/// Tables whose rows are strings, the format of the list.
 fn tables(text: &str) -> Vec<Table> {
     let mut all: Vec<Table> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -33,7 +33,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What is wrong with one test that is named as `file::name`, below `tests` or `src`.
+/// The problem with one test named `file::name`, below `tests` or `src`.
 fn fault_of_test(named: &str) -> Option<String> {
     let Some((file, test)) = named.split_once("::") else { return Some(format!("{named}?")) };
     let folder = if file.starts_with("src/") { root().into() } else { root().join("tests") };
@@ -51,7 +51,8 @@ fn fault_of_test(named: &str) -> Option<String> {
     (!is_there).then(|| format!("{file} has no test {test}"))
 }
 
-/// What is wrong with what is said of a situation: tests, or as what other call, or why none.
+/// The problem with an entry for a situation: tests, a reference to another call, or why there are
+/// none.
 fn fault(said: &str, situation: &str, all: &[Table]) -> Option<String> {
     if let Some(why) = said.strip_prefix("none: ") {
         return why.trim().is_empty().then(|| "no reason".into());
@@ -66,7 +67,7 @@ fn fault(said: &str, situation: &str, all: &[Table]) -> Option<String> {
     (!tests.is_empty()).then(|| tests.join(", "))
 }
 
-/// What is wrong with the list itself.
+/// The problems of the list itself.
 fn faults(all: &[Table]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (i, (call, rows)) in all.iter().enumerate().filter(|(_, table)| table.0 != NOT) {
@@ -75,7 +76,7 @@ fn faults(all: &[Table]) -> Vec<String> {
         }
         for situation in SITUATIONS {
             match rows.get(situation) {
-                None => wrong.push(format!("{call} says nothing of {situation}")),
+                None => wrong.push(format!("{call} has no entry for {situation}")),
                 Some(said) => {
                     let fault = fault(said, situation, all);
                     wrong.extend(fault.map(|fault| format!("{call}, {situation}: {fault}")));
@@ -83,19 +84,19 @@ fn faults(all: &[Table]) -> Vec<String> {
             }
         }
         let unknown = rows.keys().filter(|key| !SITUATIONS.contains(&&***key));
-        wrong.extend(unknown.map(|key| format!("{call}: {key} is no situation")));
+        wrong.extend(unknown.map(|key| format!("{call}: {key} is not a situation")));
     }
     wrong
 }
 
-/// The table of what looks as if it waited.
+/// The table of calls that look as if they waited.
 const NOT: &str = "not";
 
 fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // The loopback device keeps nobody waiting, and is not what a program waits on.
+        // The loopback device never waits, and is not what a program waits on.
         let is_out = path == Path::new("src/loopback") || name.contains("tests");
         match () {
             () if is_out => {}
@@ -106,7 +107,7 @@ fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// The words of documentation by which a call says that it waits.
+/// Whether the documentation of a call says that it waits.
 fn says_that_it_waits(docs: &str) -> bool {
     let words = docs.split(|c: char| !c.is_alphanumeric()).collect::<Vec<_>>();
     let is_word = |word: &&str| {
@@ -116,8 +117,8 @@ fn says_that_it_waits(docs: &str) -> bool {
     words.iter().any(is_word)
 }
 
-/// The public functions of a file that wait, by what they take, are, or say: each with the type
-/// that it is of.
+/// The public functions of a file that wait, judged by arguments, kind or documentation: each with
+/// its type.
 fn waiting(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let (mut of, mut in_trait, mut docs) = (String::new(), false, Vec::new());
@@ -200,14 +201,14 @@ fn list() -> Vec<Table> {
     tables(&text.expect("the list is beside this file"))
 }
 
-/// The calls of the list, and those of its last table.
+/// The calls of the list, and the calls of its last table.
 fn listed(all: &[Table]) -> (Vec<&str>, Vec<&str>) {
     let calls = all.iter().map(|(name, _)| &**name).filter(|name| *name != NOT).collect();
     let not = all.iter().filter(|(name, _)| name == NOT);
     (calls, not.flat_map(|(_, rows)| rows.keys()).map(|key| &**key).collect())
 }
 
-/// What is in the one and not in the other.
+/// The elements of `one` that `other` lacks.
 fn beyond<'n>(one: &[&'n str], other: &[&str]) -> Vec<&'n str> {
     one.iter().filter(|name| !other.contains(name)).copied().collect()
 }
@@ -257,10 +258,10 @@ fn the_table_has_each_call() {
     assert!(left_out.is_empty(), "{left_out:?}");
 }
 
-/// What the tests above would find: a call that is new or gone, a name that is none, a helper that
-/// is no test, an empty reason, a situation that is left out, and a call that leans on itself.
+/// The cases that the tests above must find: a new call, a removed call, an unknown name, a helper
+/// that is not a test, an empty reason, a missing situation, and a call that refers to itself.
 #[test]
-fn what_is_wrong_is_seen() {
+fn problems_are_found() {
     let text = "\
 pub trait Sleeper<A> {
     /// Sleeps until morning.
@@ -274,7 +275,7 @@ impl<T: Iterator<Item = ()>> Bed<T, { 1 }> {
     /// Is made.
     ///
     /// # Errors
-    /// If somebody waits.
+    /// If a thread waits.
     pub fn make(&self,) -> Duration {}
 
     /// Lies in it
@@ -308,7 +309,7 @@ mod tests {
         "waits.rs::listed",
         "no_such_file.rs::any",
         "waits.rs",
-        "waits.rs::what_is_wrong_is_seen waits.rs::beyond",
+        "waits.rs::problems_are_found waits.rs::beyond",
         "none: ",
         "as NoSuch::call",
         "as QueuePair<T, Err, P>::drain",
@@ -318,7 +319,7 @@ mod tests {
         assert!(said(wrong).is_some(), "{wrong}");
     }
     for right in [
-        "waits.rs::what_is_wrong_is_seen",
+        "waits.rs::problems_are_found",
         "src/provider_tests/wrong_value.rs::only_a_wrong_value_is_named",
         "none: rustc refuses it",
         "as CompletionChannel::wait",
@@ -331,7 +332,7 @@ mod tests {
     };
     let less = ["peer", "bsuy", "thread", "removed", "again"];
     let all = [("a".into(), rows(&SITUATIONS)), ("b".into(), rows(&less))];
-    assert_eq!(faults(&all), ["b says nothing of busy", "b: bsuy is no situation"]);
+    assert_eq!(faults(&all), ["b has no entry for busy", "b: bsuy is not a situation"]);
     let all = [("a".into(), rows(&SITUATIONS)), ("a".into(), rows(&SITUATIONS))];
     assert_eq!(faults(&all), ["a is there twice"]);
 }

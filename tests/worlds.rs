@@ -1,6 +1,6 @@
-//! Worlds that no machine at hand has: InfiniBand, IPv6, devices that grant something else than was
-//! asked, that refuse to destroy, and that break. (The conformance suite runs on InfiniBand and on
-//! IPv6 too.)
+//! Worlds that no machine at hand has: InfiniBand, IPv6, devices that grant other limits than
+//! requested, that refuse to destroy, and that break. (The conformance suite runs on InfiniBand and
+//! on IPv6 too.)
 #![forbid(unsafe_code)]
 
 #[allow(dead_code, unused_imports, unused_macros)]
@@ -26,7 +26,7 @@ fn device(world: World) -> (Fabric, Device) {
     (fabric, dev)
 }
 
-/// A datagram from `a` to `b` by this way, as it arrives.
+/// A datagram from `a` to `b` with this address vector, as it arrives.
 fn datagram(p: &mut Pair<Ud>, way: AddressVector) -> UdReceived<Buf> {
     let ah = p.pd.create_ah(way).unwrap();
     let address_handle = p.a.add_address_handle(ah).unwrap();
@@ -39,7 +39,7 @@ fn datagram(p: &mut Pair<Ud>, way: AddressVector) -> UdReceived<Buf> {
 }
 
 #[test]
-fn an_infiniband_datagram_comes_without_a_grh_and_is_answered_by_lid() {
+fn an_infiniband_datagram_without_a_grh_is_answered_by_lid() {
     let mut p = Pair::<Ud>::on(device(World::infiniband()).1, &Wish::new());
     let lid = p.dev.ctx.query_port(1).unwrap().lid;
     let message = datagram(&mut p, AddressVector::infiniband(1, lid));
@@ -52,7 +52,7 @@ fn an_infiniband_datagram_comes_without_a_grh_and_is_answered_by_lid() {
 }
 
 #[test]
-fn an_infiniband_datagram_has_a_grh_if_one_was_asked_for() {
+fn an_infiniband_datagram_has_a_grh_if_requested() {
     let mut p = Pair::<Ud>::on(device(World::infiniband()).1, &Wish::new());
     let (lid, gid) = (p.dev.ctx.query_port(1).unwrap().lid, p.dev.gid());
     let global = Some(GlobalRoute::new(gid, 0));
@@ -85,7 +85,7 @@ fn a_lid_leads_to_one_device() {
 }
 
 #[test]
-fn behind_a_grh_of_ipv6() {
+fn a_datagram_follows_an_ipv6_grh() {
     let mut p = Pair::<Ud>::on(device(World::ipv6()).1, &Wish::new());
     let gid = p.dev.gid();
     assert_eq!(gid.to_string(), "fd00::1");
@@ -104,13 +104,13 @@ fn a_port_of_any_rate() {
     };
     assert_eq!(rate(1, 1), (Some(1), Some(25)));
     assert_eq!(rate(16, 128), (Some(2), Some(1000)));
-    assert_eq!(rate(3, 255), (None, None), "of a link that nobody knows");
+    assert_eq!(rate(3, 255), (None, None), "of an unknown link");
 }
 
 profile! { Wide { max_send_sge: 2, max_recv_sge: 2, max_inline: 64, entry: BufList } }
 
 #[test]
-fn a_device_that_grants_more_gives_what_was_asked_and_more() {
+fn a_device_that_grants_more_grants_at_least_the_request() {
     let (_, dev) = device(World::ipv4().grants(Grants::More));
     let wish = Wish { depth: Depth { send: 2, recv: 2 }, cqe: 5, ..Wish::new() };
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -133,12 +133,12 @@ fn a_device_that_grants_more_gives_what_was_asked_and_more() {
 
 profile! { WideDirect { max_send_sge: 2, max_recv_sge: 2, max_inline: 64, entry: BufList, posting: ExtendedPosting } }
 
-/// Who was promised less than he asked for is told so, whatever it is less of.
+/// A device that grants less than requested is an error, whichever limit it is.
 ///
 /// Holds T6: `create_srq` compares the granted with the requested sizes.
 /// Proves R2.11.
 #[test]
-fn a_device_that_grants_less_is_found_out() {
+fn a_device_that_grants_less_is_detected() {
     for limit in
         [Capacity::SendWr, Capacity::RecvWr, Capacity::SendSge, Capacity::RecvSge, Capacity::Inline]
     {
@@ -149,7 +149,7 @@ fn a_device_that_grants_less_is_found_out() {
         assert!(refused.is_err(), "{limit:?}");
         let extended = pd.create_qp::<Rc, WideDirect>(&cq, &cq, Depth { send: 4, recv: 4 });
         assert!(extended.is_err(), "{limit:?}");
-        // And the half made one is gone.
+        // And the half-made object is gone.
         assert_eq!(cq.unbooked(), 60);
         cq.destroy().unwrap();
     }
@@ -161,7 +161,7 @@ fn a_device_that_grants_less_is_found_out() {
         let (asked, max) = if limit == Capacity::SrqWr { (4, 3) } else { (2, 1) };
         let text = format!("{asked} exceeds {max}");
         assert!(refused.to_string().ends_with(&text), "{refused}");
-        // One of XRC is made by another verb.
+        // Another verb creates one for XRC.
         if let Some(can) = dev.ctx.abilities().unwrap().can::<Xrc>() {
             let domain = dev.ctx.open_xrcd(&can, XrcdFile::Private).unwrap();
             let cq = dev.ctx.create_cq::<BufList>(16).unwrap();
@@ -174,7 +174,7 @@ fn a_device_that_grants_less_is_found_out() {
         pool.destroy().unwrap();
         pd.destroy().unwrap();
     }
-    // The room that there is is booked, not the room that was asked for.
+    // The granted room is booked, not the requested room.
     let (_, dev) = device(World::ipv4().grants(Grants::LessOf(Capacity::Cqe)));
     let pd = dev.ctx.alloc_pd().unwrap();
     let mut cq = dev.ctx.create_cq::<BufList>(9).unwrap();
@@ -186,7 +186,7 @@ fn a_device_that_grants_less_is_found_out() {
 }
 
 #[test]
-fn what_is_refused_to_be_destroyed_is_destroyed_later() {
+fn an_object_that_cannot_be_destroyed_is_destroyed_later() {
     let (fabric, dev) = device(World::ipv4());
     let p = Pair::<Rc>::on(dev, &Wish::new());
     let Pair { a, b, ca, cb, pool, pd, dev } = p;
@@ -212,9 +212,10 @@ fn what_is_refused_to_be_destroyed_is_destroyed_later() {
     assert_eq!(fabric.injected().busy, 5);
 }
 
-/// Dropped, it goes on to exist: what it has stays the device's, and so does the memory.
+/// If a dropped object cannot be destroyed it still exists: its buffers stay with the device, and
+/// so does its memory.
 #[test]
-fn what_is_refused_to_be_dropped_stays_whole() {
+fn a_dropped_object_that_cannot_be_destroyed_stays_whole() {
     let (fabric, dev) = device(World::ipv4());
     let Pair { a, mut b, ca, mut cb, pool, pd, dev } = Pair::<Rc>::on(dev, &Wish::new());
     b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
@@ -225,11 +226,11 @@ fn what_is_refused_to_be_dropped_stays_whole() {
     a.post_send(wr::Send::new(filled(&pool, b"still there"))).unwrap();
     let mut ca = ca;
     poll(&dev, &mut ca, 1);
-    // It was received, into memory that nobody else has.
+    // It was received, into memory that has no other owner.
     assert_eq!(pool.available(), 39);
     assert_eq!(poll(&dev, &mut cb, 1).remove(0).received().data(), b"still there");
     drop((a, ca, cb, pool, pd));
-    assert!(dev.ctx.destroy().is_err(), "the queue pair is there for ever");
+    assert!(dev.ctx.destroy().is_err(), "the queue pair exists forever");
 }
 
 #[test]
@@ -244,7 +245,7 @@ fn a_device_that_breaks() {
     assert!(!fabric.break_device(&stranger), "of another fabric");
     let millisecond = Duration::from_millis(1);
     assert_eq!(events.wait_timeout(millisecond).unwrap(), Some(DeviceEvent::DeviceFatal));
-    // It takes what is posted, and does nothing.
+    // It accepts posts, and does nothing.
     p.a.post_send(wr::Send::new(filled(&p.pool, b"x"))).unwrap();
     for _ in 0..300 {
         assert!(p.ca.poll_one().unwrap().is_none() && p.cb.poll_one().unwrap().is_none());
@@ -254,7 +255,7 @@ fn a_device_that_breaks() {
     assert!(p.dev.ctx.alloc_pd().is_err_and(|error| eio(&error)));
     assert!(p.dev.ctx.create_cq::<Buf>(4).is_err());
     let a = p.a.to_error().unwrap_err().into_object();
-    // What it had comes home with its queues.
+    // Its buffers return with its queues.
     drop((a, p.b));
     drop((p.ca, p.cb));
     assert_eq!(p.pool.available(), 40);
@@ -263,7 +264,7 @@ fn a_device_that_breaks() {
 }
 
 #[test]
-fn events_of_ports_and_events_that_nobody_knows() {
+fn port_events_and_unknown_events() {
     let (fabric, dev) = device(World::ipv4());
     let mut events = dev.ctx.events().unwrap();
     for number in [18, 99, 10] {
@@ -275,14 +276,14 @@ fn events_of_ports_and_events_that_nobody_knows() {
     assert_eq!(events.try_next().unwrap(), port(PortEvent::Error));
     assert_eq!(events.try_next().unwrap(), None);
     for number in [0, 1, 15] {
-        assert!(!fabric.raise(&dev.ctx, number), "{number} speaks of an object");
+        assert!(!fabric.raise(&dev.ctx, number), "{number} is about an object");
     }
 }
 
-/// An address handle that is taken away is destroyed at once if nothing names it, and tried again
-/// later if not.
+/// A removed address handle is destroyed at once if nothing names it, and retried later if that
+/// fails.
 #[test]
-fn an_address_handle_that_is_refused_to_be_destroyed() {
+fn an_address_handle_that_cannot_be_destroyed() {
     let (fabric, dev) = device(World::ipv4());
     let mut p = Pair::<Ud>::on(dev, &Wish::new());
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
@@ -291,10 +292,10 @@ fn an_address_handle_that_is_refused_to_be_destroyed() {
     assert_eq!(fabric.injected().busy, 1, "the removal itself destroys it");
 }
 
-/// Datagrams that are with the device name address handles, which stay as long as a queue pair that
-/// is refused to go.
+/// Outstanding datagrams name address handles, which stay as long as a queue pair that cannot be
+/// destroyed.
 #[test]
-fn what_a_refused_queue_pair_names_stays() {
+fn address_handles_of_a_kept_queue_pair_stay() {
     let (fabric, dev) = device(World::ipv4());
     let mut p = Pair::<Ud>::on(dev, &Wish::new());
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
@@ -308,7 +309,7 @@ fn what_a_refused_queue_pair_names_stays() {
     assert_eq!(message.payload(), b"on its way");
 }
 
-/// InfiniBand has no GID that anybody must know: two sides connect by their LIDs.
+/// InfiniBand needs no GID: two sides connect by their LIDs.
 #[test]
 fn two_sides_connect_by_lid() {
     use endpoint::*;
@@ -325,7 +326,7 @@ fn two_sides_connect_by_lid() {
         assert_eq!((mine.gid(), mine.lid()), (Gid::default(), lid));
         let way = mine.address(&dev.ctx, 1, None).unwrap();
         assert_eq!(way, AddressVector::infiniband(1, lid));
-        // A GID index is no use for a peer that sent no GID.
+        // A GID index is of no use for a peer that sent no GID.
         assert_eq!(mine.address(&dev.ctx, 1, Some(0)).unwrap(), way);
         let nobody = mine.clone().with_lid(0).address(&dev.ctx, 1, None).unwrap_err();
         assert!(nobody.to_string().contains("neither a GID nor a LID"), "{nobody}");
@@ -338,7 +339,7 @@ fn two_sides_connect_by_lid() {
     a.post_send(wr::Send::new(filled(&pool, b"by LID"))).unwrap();
     poll(&dev, &mut ca, 1);
     assert_eq!(poll(&dev, &mut cb, 1).remove(0).received().data(), b"by LID");
-    // Where there is Ethernet, nothing goes without a GID.
+    // On Ethernet a GID is always needed.
     let (_, dev) = device(World::ipv4());
     let error = mine.address(&dev.ctx, 1, None).unwrap_err();
     assert!(error.to_string().contains("RoCE needs a GID index"), "{error}");
@@ -349,10 +350,10 @@ fn two_sides_connect_by_lid() {
     assert!(refused.error.to_string().contains("needs a GID index"), "{}", refused.error);
 }
 
-/// On a device that broke the port says nothing any more, and nothing is taken for its MTU. What
-/// never changes of it is known, and so it is the device that refuses.
+/// On a broken device the port cannot be queried, and its MTU is unknown. Its constant attributes
+/// are known, so the device itself rejects the posts.
 #[test]
-fn a_port_that_does_not_answer_lets_nobody_send() {
+fn a_port_that_does_not_answer_permits_no_send() {
     let (fabric, dev) = device(World::ipv4());
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq = dev.ctx.create_cq::<Buf>(40).unwrap();
@@ -374,7 +375,7 @@ fn a_port_that_does_not_answer_lets_nobody_send() {
 
 profile! { Inline600 { max_inline: 600 } }
 
-/// What cannot be a message cannot be a queue pair's inline capacity either, nor a message.
+/// A length that cannot be a message cannot be a queue pair's inline capacity either.
 #[test]
 fn a_port_of_short_messages() {
     let wish = Wish { size: 1024, ..Wish::new() };
@@ -398,7 +399,7 @@ fn a_port_of_short_messages() {
     let (rc, ud) = make(World::ipv4().messages(Mtu::Bytes1024, 599));
     ud.unwrap();
     assert!(rc.unwrap_err().to_string().ends_with("600 exceeds 599"));
-    // A port that says nothing limits nothing; and one of one byte does.
+    // A port that reports no length limits nothing; one with a length of one byte does.
     assert!(make(World::ipv4().messages(Mtu::Bytes1024, 0)).0.is_ok());
     assert!(make(World::ipv4().messages(Mtu::Bytes1024, 1)).0.is_err());
 
@@ -418,9 +419,9 @@ fn a_port_of_short_messages() {
     holds(poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap(), &numbered(1, 1000));
 }
 
-/// Whatever is refused to be destroyed comes back, and is there as before.
+/// An object that cannot be destroyed is returned unchanged.
 #[test]
-fn everything_else_that_is_refused_to_be_destroyed() {
+fn all_other_objects_that_cannot_be_destroyed() {
     let (fabric, dev) = device(World::ipv4());
     let pd = dev.ctx.alloc_pd().unwrap();
     let busy = || fabric.inject(Script::default().with(Fault::Busy.nth(0)));
@@ -453,7 +454,7 @@ fn everything_else_that_is_refused_to_be_destroyed() {
     assert_eq!(fabric.injected().busy, 4);
 }
 
-/// A service level travels, and the answer has it too.
+/// A service level is transferred, and the reply has it too.
 #[test]
 fn a_service_level() {
     let mut p = Pair::<Ud>::on(device(World::infiniband()).1, &Wish::new());
@@ -465,10 +466,10 @@ fn a_service_level() {
 
 profile! { RingOnSrq { signaling: Selective, receive: SharedRq } }
 
-/// A queue pair that waits for its completion queue to be empty, and is then refused to be
-/// destroyed: the device may use what it sent, for ever.
+/// A queue pair waits for its completion queue to be empty, and then cannot be destroyed: the
+/// device may use its sends forever.
 #[test]
-fn a_parked_queue_pair_that_is_refused_to_be_destroyed_stays_whole() {
+fn a_deferred_queue_pair_that_cannot_be_destroyed_stays_whole() {
     let (fabric, dev) = device(World::ipv4());
     let pd = dev.ctx.alloc_pd().unwrap();
     let (pool, feed) = (pd.create_pool(4, 64).unwrap(), pd.create_pool(2, 64).unwrap());
@@ -492,7 +493,7 @@ profile! { Both { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
 
 /// iWARP has neither FLUSH nor ATOMIC_WRITE.
 #[test]
-fn what_persists_is_refused_by_a_device_without_it() {
+fn persistence_is_refused_by_a_device_without_it() {
     let (_, dev) = device(World::iwarp());
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq = dev.ctx.create_cq::<Buf>(40).unwrap();
@@ -517,7 +518,7 @@ fn what_persists_is_refused_by_a_device_without_it() {
 
 profile! { Wider { max_send_sge: 129, entry: BufList } }
 
-/// 128 elements are the limit of extended posting alone; otherwise the device has one.
+/// The limit of 128 elements applies only to extended posting; otherwise the device has its own.
 #[test]
 fn the_device_limits_elements_of_an_ordinary_queue_pair() {
     let (_, dev) = device(World::ipv4());
@@ -528,9 +529,9 @@ fn the_device_limits_elements_of_an_ordinary_queue_pair() {
     assert!(!text.contains("extended posting") && text.contains("129"), "{text}");
 }
 
-/// With the flag, what a queue pair sends to its group comes to the others alone (R23.6).
+/// With the flag, a queue pair's messages to its group reach only the other members (R23.6).
 #[test]
-fn a_queue_pair_hears_itself_in_a_group_or_not() {
+fn multicast_loopback_can_be_blocked() {
     let mut group = [0; 16];
     (group[0], group[1], group[15]) = (0xff, 0x0e, 7);
     let group = Gid(group);

@@ -39,8 +39,8 @@ impl Fabric {
         Fabric(Arc::new(Shared::new(state)))
     }
 
-    /// Opens a new device on the fabric: "loop0", "loop1" and so on, or one in the place of
-    /// another.
+    /// Opens a new device on the fabric: "loop0", "loop1" and so on, or a replacement for another
+    /// device.
     ///
     /// The context lives until `LOOPBACK.close_device`.
     pub(crate) fn open(&self, place: Option<u32>) -> NonNull<ibv_context> {
@@ -51,8 +51,8 @@ impl Fabric {
         &self.0
     }
 
-    /// Injects the faults of `script` from now on; `Script::default()` ends all faults that have
-    /// not begun. For work requests that have begun and messages on their way, the decision stands.
+    /// Injects the faults of `script` from now on. `Script::default()` ends all faults that have
+    /// not begun. Work requests that have begun, and messages in transit, keep their faults.
     pub fn inject(&self, script: Script) {
         self.0.post(|state| state.inject(script));
     }
@@ -62,29 +62,30 @@ impl Fabric {
         self.0.post(|state| state.faults.injected)
     }
 
-    /// Breaks a device of this fabric: it raises an event
-    /// (`DeviceEvent::DeviceFatal`) and stops working.
-    /// Posted work never completes, posts are accepted, and other verbs return EIO, except those
-    /// that destroy. Returns false if the device is not of this fabric, or was broken before.
+    /// Breaks a device of this fabric: it raises an event (`DeviceEvent::DeviceFatal`) and stops
+    /// working. Posted work never completes, posts are accepted, and other verbs return EIO, except
+    /// those that destroy. Returns false if the device does not belong to this fabric, or was
+    /// broken before.
     pub fn break_device(&self, device: &handle::Context) -> bool {
         self.number_of(device).is_some_and(|number| self.0.post(|state| state.break_device(number)))
     }
 
     /// Raises an asynchronous event of the device or of its port, given by its number in
     /// `enum ibv_event_type` (18 is a change of the GID table) or by an unknown number. Returns
-    /// false if the device is not of this fabric, or if the event is of another kind of object.
+    /// false if the device does not belong to this fabric, or if the event is about another kind of
+    /// object.
     pub fn raise(&self, device: &handle::Context, event_type: u32) -> bool {
         let number = self.number_of(device);
         number.is_some_and(|number| self.0.post(|state| state.raise_device(number, event_type)))
     }
 
     /// Binds a type 2 memory window of the device to `slice`, a piece of a region of this fabric,
-    /// like `ibv_bind_mw` (ibv_bind_mw(3)). The slice returned has a key of its own, which
-    /// SEND_WITH_INV and LOCAL_INV invalidate; until one of them does, the region cannot be
-    /// deregistered ([R6.11]).
+    /// like `ibv_bind_mw` (ibv_bind_mw(3)). The slice returned has its own key, which SEND_WITH_INV
+    /// and LOCAL_INV invalidate; until one of them does, the region cannot be deregistered
+    /// ([R6.11]).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`]: EINVAL if the slice is of no region of this fabric.
+    /// [`ErrorKind::Os`]: EINVAL if the slice does not belong to a region of this fabric.
     ///
     /// [R6.11]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-11
     /// [`ErrorKind::Os`]: https://docs.rs/proverbs/latest/proverbs/enum.ErrorKind.html#variant.Os
@@ -92,8 +93,8 @@ impl Fabric {
         self.0.post(|state| state.open_window(rkey, addr, len))
     }
 
-    /// Ends the key of a window of [`open_window`](Self::open_window), as LOCAL_INV would. Whether
-    /// it was open.
+    /// Invalidates the key of a window of [`open_window`](Self::open_window), as LOCAL_INV would.
+    /// Returns whether it was open.
     pub fn close_window(&self, rkey: u32) -> bool {
         self.0.post(|state| state.close_window(rkey))
     }
@@ -102,9 +103,8 @@ impl Fabric {
         crate::c_api::number_on(&self.0, device)
     }
 
-    /// Moves the queue pair with this number to ERR, as a device does by itself
-    /// ([R8.15]). Its posted work is flushed. Returns false if there is
-    /// no such queue pair, or if it is in RESET.
+    /// Moves the queue pair with this number to ERR, as a device does by itself ([R8.15]), and
+    /// flushes its posted work. Returns false if there is no such queue pair, or if it is in RESET.
     ///
     /// [R8.15]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-15
     pub fn fail(&self, qp_num: u32) -> bool {
@@ -125,37 +125,33 @@ impl fmt::Debug for Fabric {
 }
 
 impl Fabric {
-    /// Stops the clock of the fabric: from now on its time moves by [`advance`](Self::advance)
-    /// alone.
+    /// Stops the clock of the fabric: from now on only [`advance`](Self::advance) moves it.
     ///
-    /// Without this, the retries of a send are used up while the fabric is idle: by polls that find
-    /// nothing, of whichever thread. So a peer on another thread, which is about to post its
-    /// receive, may come too late. While the clock stands, no retries are used up, however often
-    /// and on however many threads the program polls, and a send passes as soon as its peer is
-    /// ready.
+    /// While the clock runs, a send loses retries whenever the fabric is idle, that is with each
+    /// poll on any thread that finds nothing. A peer on another thread that is about to post its
+    /// receive may then be too late. While the clock is stopped, polling never uses up retries, on
+    /// however many threads, and a send succeeds as soon as its peer is ready.
     ///
-    /// A clock that was stopped stays so; stopping it again does nothing. Faults that count runs
+    /// Stopping a stopped clock does nothing. Faults that count runs
     /// ([`Fault::Delay`](crate::Fault::Delay), [`Fault::FlushLate`](crate::Fault::FlushLate)) do
-    /// not ask the clock.
+    /// not depend on the clock.
     pub fn stop_clock(&self) {
         self.shared().post(State::stop_clock);
     }
 
-    /// Moves the clock of the fabric by `time`, having [stopped](Self::stop_clock) it. The devices
-    /// work at the time that was, and whenever a timer runs out on the way, in the order of time.
+    /// [Stops](Self::stop_clock) the clock of the fabric and moves it by `time`. The devices work
+    /// once at the current time, and again whenever a timer runs out on the way, in the order of
+    /// time.
     ///
-    /// A send on RC is given up and completes as
+    /// A send on RC fails and completes as
     ///
-    /// - `RnrRetryExc` when its peer had no receive for
-    ///   the sender's `rnr_retry` times the peer's `min_rnr_timer`
-    ///   ([R8.11]);
-    /// - `RetryExc` when no answer came for one more than
-    ///   `retry_cnt` times its `timeout` ([R8.10],
+    /// - `RnrRetryExc` when its peer had no receive for the sender's `rnr_retry` times the peer's
+    ///   `min_rnr_timer` ([R8.11]);
+    /// - `RetryExc` when no answer came for one more than `retry_cnt` times its `timeout` ([R8.10],
     ///   [R8.9]).
     ///
-    /// Devices may wait longer; that of [`Personality::Worst`](crate::Personality::Worst) does, for
-    /// up to four times as long. Timestamps of completions
-    /// ([`CompletionTs`]) move with the clock.
+    /// Devices may wait longer. [`Personality::Worst`](crate::Personality::Worst) waits up to four
+    /// times as long. Timestamps of completions ([`CompletionTs`]) move with the clock.
     ///
     /// [R8.10]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-10
     /// [R8.11]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-11
@@ -165,11 +161,11 @@ impl Fabric {
         self.shared().post(|state| state.move_clock(time));
     }
 
-    /// The time until the next send is given up, when the devices have done what they can do now;
-    /// `None` if none waits, if all wait forever, or if the clock was not
+    /// The time until the next send fails, after the devices have done all work that they can do
+    /// now. `None` if no send waits, if all wait forever, or if the clock was not
     /// [stopped](Self::stop_clock).
     ///
-    /// A test whose program sends on another thread so learns that it waits:
+    /// A test can use it to see that a send on another thread waits:
     pub fn next_timer(&self) -> Option<Duration> {
         self.shared().post(State::next_timer)
     }
@@ -181,7 +177,7 @@ impl Fabric {
         self.open_known(None)
     }
 
-    /// Opens a device that ids of rdma_cm find, perhaps in place of another.
+    /// Opens a device that rdma_cm ids find, perhaps in place of another.
     pub(crate) fn open_known(&self, place: Option<u32>) -> Arc<handle::Context> {
         let context = Arc::new(self.open_at(place));
         #[cfg(feature = "cm")]
@@ -191,7 +187,7 @@ impl Fabric {
         context
     }
 
-    /// Opens a device that ids of rdma_cm do not know.
+    /// Opens a device that rdma_cm ids do not find.
     pub fn open_alone(&self) -> handle::Context {
         self.open_at(None)
     }

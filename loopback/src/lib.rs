@@ -1,9 +1,9 @@
-//! A software RDMA device, in pure Rust, inside this process: a provider of the verbs of
-//! `proverbs-sys`.
+//! A software RDMA device in pure Rust, inside this process. It implements the provider interface
+//! of `proverbs-sys`.
 //!
 //! Programs use `proverbs::loopback`, which has the documentation. Everything here may change with
-//! any release: `proverbs` requires exactly one. Nevertheless each public item is sound for any
-//! caller.
+//! any release: `proverbs` requires one exact version. Each public item is nevertheless sound for
+//! any caller.
 //!
 //! A layer imports only from those above it in this table (`tests/rooms.rs` of `proverbs`).
 //!
@@ -20,7 +20,7 @@
 //! | `cm` | rdma_cm: ids, their events, and the boundary to C |
 
 #![deny(unsafe_code)]
-// A message that does not go out comes back by value.
+// A message that cannot be sent is returned by value.
 #![allow(clippy::result_large_err)]
 
 mod c_api;

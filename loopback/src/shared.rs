@@ -1,7 +1,7 @@
 //! The one lock.
 
-// No model: the whole device is behind one lock. The other locks guard a set and the list of open
-// devices, each for one access.
+// No model: the whole device is behind one lock. The other locks guard a set and the
+// list of open devices, each for one access.
 
 use std::cell::Cell;
 #[cfg(feature = "cm")]
@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// Whether this thread is inside a loopback device. A test that counts allocations leaves out those
-/// made there, since a real device makes none of them.
+/// made inside, since a real device makes none of them.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -41,7 +41,7 @@ pub fn is_at_work() -> bool {
     AT_WORK.get() != 0
 }
 
-/// Marks that this thread is inside a device, while it exists.
+/// While it exists, this thread is inside a device.
 struct AtWork;
 
 impl AtWork {
@@ -72,7 +72,7 @@ impl Shared {
         Shared { state: Mutex::new(state), ..Shared::default() }
     }
 
-    /// Every verb leaves the state whole, so the state behind a poisoned lock is usable.
+    /// Every verb leaves the state consistent, so the state behind a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,15 +88,15 @@ impl Shared {
         open.insert(number, Arc::downgrade(context));
     }
 
-    /// The context of a device. It is not to be dropped while the state is locked, since that may
-    /// close the device.
+    /// The context of a device. Do not drop it while the state is locked, since that may close the
+    /// device.
     #[cfg(feature = "cm")]
     pub(crate) fn context(&self, device: u32) -> Option<Arc<handle::Context>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.get(&device)?.upgrade()
     }
 
-    /// A post: the devices do not work before it returned.
+    /// Runs a post. The devices do not work before it returns.
     pub(crate) fn post<R>(&self, post: impl FnOnce(&mut State) -> R) -> R {
         let _at_work = AtWork::begin();
         let mut state = self.lock();
@@ -105,8 +105,8 @@ impl Shared {
         result
     }
 
-    /// Any other verb: the devices first work until nothing more can happen, then the verb runs.
-    /// Others are woken only while timers run, so that pollers do not wake each other.
+    /// Runs any other verb. The devices first work until nothing more can happen, then the verb
+    /// runs. Other threads are woken only while timers run, so that pollers do not wake each other.
     pub(crate) fn verb<R>(&self, verb: impl FnOnce(&mut State) -> R) -> R {
         let _at_work = AtWork::begin();
         let mut state = self.lock();
@@ -119,7 +119,7 @@ impl Shared {
     }
 }
 
-/// Verbs of the data path that only one caller at a time may use, as the crate's types ensure.
+/// Verbs of the data path that only one caller at a time may use. The crate's types ensure this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Call {
     Poll,
@@ -139,15 +139,15 @@ pub(crate) struct Begun<'a> {
 }
 
 impl Shared {
-    /// Notes a call until it ends. Another of the same kind on the same object must not begin
-    /// meanwhile.
+    /// Records a call until it ends. Another of the same kind on the same object must not begin
+    /// before that.
     pub(crate) fn begin(&self, call: Call, number: u32) -> Option<Begun<'_>> {
         if !cfg!(debug_assertions) {
             return None;
         }
         let call = (call, number);
         if !self.calls().0.insert(call) {
-            broken("two calls of one object overlap");
+            broken("two calls on one object overlap");
         }
         Some(Begun { shared: self, call })
     }

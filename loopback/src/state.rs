@@ -1,4 +1,4 @@
-//! All objects of the fabric, and what their devices can.
+//! All objects of the fabric, and the capabilities of their devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,11 +23,11 @@ use crate::words::{Verb, limits};
 const FIRST_NUMBER: u32 = 0x11;
 const LAST_NUMBER: u32 = limits::BITS_24;
 
-/// All objects of the fabric, by number. A number is used again as late as possible, as kernels do
-/// it: a stale one finds nothing until 2^24 others were taken.
+/// All objects of the fabric, by number. Like kernels, it reuses a number as late as possible: a
+/// stale one finds nothing until 2^24 others were taken.
 #[derive(Default)]
 pub(crate) struct State {
-    /// The one that was taken last.
+    /// The last number taken.
     pub(crate) numbers: u32,
     pub(crate) devices: BTreeMap<u32, Gids>,
     pub(crate) pds: BTreeMap<u32, Pd>,
@@ -38,7 +38,7 @@ pub(crate) struct State {
     pub(crate) mrs: BTreeMap<u32, Mr>,
     pub(crate) dms: BTreeMap<u32, Dm>,
     pub(crate) windows: BTreeMap<u32, Window>,
-    /// The numbers of windows that were deallocated, where they are given to others.
+    /// The numbers of deallocated windows, on devices that reuse them.
     pub(crate) free_windows: Vec<u32>,
     pub(crate) ahs: BTreeMap<u32, Ah>,
     /// The queue pairs that are attached to each group.
@@ -50,11 +50,11 @@ pub(crate) struct State {
     pub(crate) qps: BTreeMap<u32, Qp>,
     /// By device.
     pub(crate) asyncs: BTreeMap<u32, AsyncEvents>,
-    /// The QPs that the engine has to look at.
+    /// The QPs that the engine must look at.
     pub(crate) active: BTreeSet<u32>,
     pub(crate) faults: Faults,
     pub(crate) habits: Habits,
-    /// The order of what keeps none.
+    /// The order of unordered messages.
     pub(crate) shuffle: Shuffle,
     pub(crate) world: World,
     /// The broken devices.
@@ -62,7 +62,7 @@ pub(crate) struct State {
     /// Datagrams with a wrong Q_Key, by the device that dropped them (R5.5).
     pub(crate) qkey_violations: BTreeMap<u32, u16>,
     pub(crate) devices_opened: u32,
-    /// Where devices are that took the place of another.
+    /// The place of each device that replaced another.
     pub(crate) places: BTreeMap<u32, u32>,
     /// The number of completions so far.
     pub(crate) completions: u64,
@@ -107,12 +107,13 @@ impl State {
             || self.qps.contains_key(&number)
     }
 
-    /// The number by which a device is named and addressed: a replaced device leaves it behind.
+    /// The number that names and addresses a device. A replacement takes over the number of the
+    /// device that it replaces.
     pub(crate) fn place_of(&self, device: u32) -> u32 {
         self.places.get(&device).copied().unwrap_or(device)
     }
 
-    /// A broken device refuses all verbs but those that destroy.
+    /// A broken device refuses all verbs except those that destroy.
     pub(crate) fn check_alive(&self, device: u32) -> Verb {
         if self.broken.contains(&device) { Err(libc::EIO) } else { Ok(()) }
     }
@@ -121,22 +122,23 @@ impl State {
         self.check_alive(self.pds.get(&pd).ok_or(libc::EINVAL)?.device)
     }
 
-    /// Refuses what Soft-RoCE of Linux 6.1 lacks, on a device like it.
+    /// Refuses features that Soft-RoCE of Linux 6.1 lacks, on a device with its personality.
     pub(crate) fn check_beyond_rxe(&self) -> Verb {
         if self.habits.is_rxe() { Err(libc::EOPNOTSUPP) } else { Ok(()) }
     }
 
-    /// Whether the devices have XRC: all but those of iWARP, and one like Soft-RoCE.
+    /// Whether the devices have XRC: all but iWARP, and not with Soft-RoCE's personality.
     pub(crate) fn has_xrc(&self) -> bool {
         self.world.link != Link::Iwarp && self.world.srd.is_none() && !self.habits.is_rxe()
     }
 
-    /// Whether the devices can: those of InfiniBand, but for one like Soft-RoCE.
+    /// Whether the devices support path migration: InfiniBand, but not with Soft-RoCE's
+    /// personality.
     pub(crate) fn can_migrate(&self) -> bool {
         self.world.link == Link::InfiniBand && !self.habits.is_rxe()
     }
 
-    /// The time by the clock, which stands at 0 until a test stops it.
+    /// The time by the clock, which is 0 until a test stops it.
     pub(crate) fn now(&self) -> Duration {
         self.clock.unwrap_or_default()
     }
@@ -146,7 +148,7 @@ impl State {
         if self.active.is_empty() {
             return self.has_late();
         }
-        // A clock that a test has stopped does not go on by runs.
+        // Runs do not advance a clock that a test has stopped.
         let is_going = self.clock.is_none();
         let ends = |wait: Wait| is_going && wait.left.is_some() || wait.cause == Cause::Late;
         let runs = |qp: &Qp| qp.wait.is_some_and(ends) || qp.flush_from > self.faults.runs;
@@ -162,7 +164,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Numbers begin anew behind the last one, and pass over those that objects have.
+    /// After the last number they start over, and skip those that are in use.
     #[test]
     fn numbers_are_used_again() {
         let mut state = State::default();

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use crate::completion::deferred_destroy::{DeferredDestroy, Over};
 use crate::completion::inbox::{Inbox, Poller};
 use crate::completion::polled_queue::Reason;
-use crate::counters::queue_counters::{QueueCounters, Quiet};
+use crate::counters::budget::Budget;
+use crate::counters::queue_counters::{QueueCounters, Quiet, RECEIVE, SEND};
 use crate::memory::header::word;
 use crate::sync::{MutexGuard, lock};
 use crate::terms::error::{Error, ErrorKind};
 
-#[derive(Default)]
 pub(super) struct State {
     capacity: u32,
     /// The largest capacity that it ever had.
     largest: u32,
+    /// What queues have booked that reserve their depth. It is taken from the budget.
     booked: u32,
+    budget: Arc<Budget>,
     /// By the addresses of their counters.
     attached: HashMap<usize, Attachment>,
     /// The keys of attachments that the poller waits for, or has to learn of. Keys may be of
@@ -31,21 +33,49 @@ pub(super) struct State {
 }
 
 impl State {
-    pub fn new(capacity: u32) -> Self {
-        State { capacity, largest: capacity, ..State::default() }
+    pub fn new(capacity: u32, budget: Arc<Budget>) -> Self {
+        State {
+            capacity,
+            largest: capacity,
+            booked: 0,
+            budget,
+            attached: HashMap::new(),
+            ending: Vec::new(),
+            rings: HashMap::new(),
+            next: 0,
+            is_closed: false,
+        }
     }
 
-    /// What no queue has booked. (A device that grants less than asked for, which none may, can
-    /// make the capacity less than what is booked.)
-    fn unbooked(&self) -> u32 {
-        self.capacity.saturating_sub(self.booked)
+    /// Why `asked` entries cannot be booked, of which `free` are free.
+    fn no_room(&self, verb: &'static str, asked: u32, free: u32) -> Error {
+        // (A device that grants less than asked for, which none may, can make the capacity less
+        // than what is booked.)
+        let least = self.capacity.saturating_sub(self.booked);
+        let kind = if self.is_closed && asked <= least {
+            ErrorKind::CqGone
+        } else if asked <= least {
+            ErrorKind::CqFull { asked, free }
+        } else {
+            let enough = self.booked.saturating_add(asked);
+            ErrorKind::CqTooSmall { asked, free: least, enough }
+        };
+        Error::new(verb, kind)
     }
 
-    /// Refuses to book more than there is room for.
-    fn check_room(&self, verb: &'static str, asked: u32) -> Result<(), Error> {
-        let (free, enough) = (self.unbooked(), self.booked.saturating_add(asked));
-        let too_small = || Error::new(verb, ErrorKind::CqTooSmall { asked, free, enough });
-        if asked <= free { Ok(()) } else { Err(too_small()) }
+    /// Books `asked` entries.
+    fn book(&mut self, verb: &'static str, asked: u32) -> Result<(), Error> {
+        if !self.budget.take(asked) {
+            return Err(self.no_room(verb, asked, self.budget.free()));
+        }
+        self.booked += asked;
+        Ok(())
+    }
+
+    /// Ends a booking. `Budget::wake` follows, without the lock.
+    fn unbook(&mut self, entries: u32) {
+        self.booked -= entries;
+        self.budget.give(entries as i32);
     }
 
     /// Notes that the queue pair with these counters is deferred. Another thread may have destroyed
@@ -104,6 +134,18 @@ pub(crate) enum Share {
     Shared,
 }
 
+impl Share {
+    /// Whether the queue pair's sends, or its receives, complete by it.
+    fn has(self, direction: usize) -> bool {
+        match self {
+            Share::Sends => direction == SEND,
+            Share::Receives => direction == RECEIVE,
+            Share::Both => true,
+            Share::Shared => false,
+        }
+    }
+}
+
 /// A queue that completes here.
 struct Attachment {
     counters: Arc<QueueCounters>,
@@ -119,6 +161,13 @@ struct Attachment {
 impl Attachment {
     fn booked(&self) -> u32 {
         self.entries[0] + self.entries[1]
+    }
+
+    /// No completion of a direction can come any more.
+    fn end_claims(&self, direction: usize) {
+        if self.share.has(direction) {
+            self.counters.claims(direction).inspect(|claims| claims.end());
+        }
     }
 }
 
@@ -172,7 +221,7 @@ impl Inbox {
     }
 
     pub fn unbooked(&self) -> u32 {
-        self.state().unbooked()
+        self.budget.free()
     }
 
     /// Gives the queue another capacity, which is not below what is booked: `change` asks the
@@ -183,13 +232,20 @@ impl Inbox {
         change: impl FnOnce() -> Result<u32, Error>,
     ) -> Result<(), Error> {
         let mut state = self.state();
-        if asked < state.booked {
-            let booked = state.booked;
+        // What it loses is taken first, so that no queue takes it meanwhile.
+        let less = state.capacity.saturating_sub(asked);
+        if !self.budget.take(less) {
+            let booked = state.capacity - self.budget.free();
             return Err(Error::new("ibv_resize_cq", ErrorKind::Booked { asked, booked }));
         }
-        let granted = change()?;
+        let changed = change();
+        let now = *changed.as_ref().unwrap_or(&state.capacity);
+        self.budget.give(now.wrapping_sub(state.capacity - less) as i32);
+        let granted = changed?;
         state.capacity = granted;
         state.largest = state.largest.max(granted);
+        drop(state);
+        self.budget.wake();
         Error::at_most("ibv_resize_cq", "cqe", asked, granted)
     }
 
@@ -206,9 +262,15 @@ impl Inbox {
         if share == Share::Shared && state.attached.contains_key(&key(counters)) {
             return Ok(());
         }
-        let asked = entries[0].saturating_add(entries[1]);
-        state.check_room(verb, asked)?;
-        state.booked += asked;
+        let entries = if self.is_shared() && share != Share::Shared {
+            for direction in [SEND, RECEIVE].into_iter().filter(|&direction| share.has(direction)) {
+                counters.share(direction, &self.budget);
+            }
+            [0; 2]
+        } else {
+            entries
+        };
+        state.book(verb, entries[0].saturating_add(entries[1]))?;
         counters.attached();
         state.insert(counters, entries, share);
         Ok(())
@@ -226,14 +288,17 @@ impl Inbox {
     ) -> Result<(), Error> {
         let state = self.state();
         let is_booked = state.attached.contains_key(&key(shared));
-        state.check_room(verb, sends.saturating_add(if is_booked { 0 } else { receives }))
+        let sends = if self.is_shared() { 0 } else { sends };
+        let asked = sends.saturating_add(if is_booked { 0 } else { receives });
+        let free = self.budget.free();
+        if asked <= free { Ok(()) } else { Err(state.no_room(verb, asked, free)) }
     }
 
     /// Removes the attachment of a queue that could not be created.
     pub fn detach(&self, counters: &Arc<QueueCounters>) {
         let mut state = self.state();
         if let Some(a) = state.remove(key(counters)) {
-            state.booked -= a.booked();
+            state.unbook(a.booked());
             let is_last = counters.end_one();
             debug_assert!(!is_last, "the queue that was to be has its own part");
         }
@@ -255,15 +320,15 @@ impl Inbox {
     /// outstanding is over at once; the poller learns of the rest.
     pub fn end(&self, counters: &Arc<QueueCounters>, at_end: AtEnd, quiet: &mut Quiet) {
         let mut state = self.state();
-        let State { booked, attached, ending, is_closed, .. } = &mut *state;
+        let State { attached, ending, is_closed, .. } = &mut *state;
         let key = key(counters);
         let Some(a) = attached.get_mut(&key) else { return };
         a.deferred = None;
         let left = if *is_closed { [0; 2] } else { at_end.left_of(a.share) };
-        for (entries, left) in a.entries.iter_mut().zip(left) {
-            if left == 0 {
-                *booked -= std::mem::take(entries);
-            }
+        let mut unbooked = 0;
+        for direction in [SEND, RECEIVE].into_iter().filter(|&direction| left[direction] == 0) {
+            unbooked += std::mem::take(&mut a.entries[direction]);
+            a.end_claims(direction);
         }
         let is_over = left == [0; 2];
         let tell = !is_over || !*is_closed && at_end.may_be_stale;
@@ -276,7 +341,9 @@ impl Inbox {
         } else {
             state.remove(key);
         }
+        state.unbook(unbooked);
         drop(state);
+        self.budget.wake();
         if tell {
             self.polled_queue.give(Reason::Dead);
         }
@@ -362,8 +429,10 @@ impl Inbox {
                         return false;
                     }
                     over.quiet.end_one(&a.counters);
+                    a.end_claims(SEND);
+                    a.end_claims(RECEIVE);
                     let booked = a.booked();
-                    state.booked -= booked;
+                    state.unbook(booked);
                 }
                 Stage::Over => {}
             }
@@ -371,6 +440,8 @@ impl Inbox {
             false
         });
         state.ending = ending;
+        drop(state);
+        self.budget.wake();
         (watches, to_destroy)
     }
 
@@ -378,6 +449,7 @@ impl Inbox {
     /// queues that ended already or end later.
     pub(crate) fn close(&self, over: &mut Over) {
         self.state().is_closed = true;
+        self.budget.close(self.is_shared());
         // From here on no queue pair is deferred.
         for deferred in self.take_deferred() {
             deferred.end(over);
@@ -396,10 +468,19 @@ impl Inbox {
         for key in state.in_order(|a| is_over(a.stage).then(|| key(&a.counters))) {
             let Some(a) = state.remove(key) else { continue };
             if a.stage != Stage::Over {
-                state.booked -= a.booked();
+                state.unbook(a.booked());
+                a.end_claims(SEND);
+                a.end_claims(RECEIVE);
                 over.quiet.end_one(&a.counters);
             }
         }
+    }
+
+    /// A completion of a ring was polled. Returns how many entries are to be given to the budget.
+    pub(super) fn count_polled_of_ring(&self, wr_id: u64) -> u32 {
+        let state = self.state();
+        let claims = state.rings.get(&(wr_id as u32)).and_then(|counters| counters.claims(SEND));
+        claims.map_or(0, |claims| claims.count_polled_up_to((wr_id >> 32) as u32))
     }
 
     /// Notes for its queue pair that a completion of a ring was dropped. (If no queue has its tag,

@@ -18,9 +18,15 @@ pub(crate) struct CqShared {
 }
 
 impl CqShared {
-    pub fn new(handle: Arc<handle::Cq>, capacity: u32, extended: Option<Extended>) -> Self {
+    pub fn new(
+        handle: Arc<handle::Cq>,
+        capacity: u32,
+        extended: Option<Extended>,
+        is_shared: bool,
+    ) -> Self {
         let is_soft_roce = handle.parents().context.is_soft_roce();
-        let inbox = Arc::new(Inbox::new(handle.as_ptr(), capacity, extended, is_soft_roce));
+        let queue = handle.as_ptr();
+        let inbox = Arc::new(Inbox::new(queue, capacity, extended, is_soft_roce, is_shared));
         CqShared { handle, inbox }
     }
 

@@ -52,6 +52,7 @@ use crate::terms::threads::{AnyThread, InLane, Threads};
 pub struct CqBuilder<'a, L: Threads = AnyThread, F = NoFields, C = NoChannel> {
     context: Context,
     cqe: u32,
+    is_shared: bool,
     events: Option<&'a CompletionChannel>,
     on: Option<&'a CompVector>,
     _chosen: PhantomData<(L, F, C)>,
@@ -144,13 +145,13 @@ impl Lane {
     /// As for [`CqBuilder::create`]. A device without single-threaded queues creates one with locks
     /// ([R17.2](crate::guide::rules#r17-2)).
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
-        CompletionQueue::create(&self.context(), cqe, None, None, None)
+        CompletionQueue::create(&self.context(), cqe, None, None, None, false)
     }
 }
 
 /// A builder to which only its size was said.
 pub(crate) fn sized<L: Threads>(context: Context, cqe: u32) -> CqBuilder<'static, L> {
-    CqBuilder { context, cqe, events: None, on: None, _chosen: PhantomData }
+    CqBuilder { context, cqe, is_shared: false, events: None, on: None, _chosen: PhantomData }
 }
 
 impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
@@ -175,6 +176,44 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
         CqBuilder { cqe: self.cqe.saturating_add(count), ..self }
     }
 
+    /// Its queue pairs share its entries: each takes an entry with each work request that it posts,
+    /// and none when it is created. So a thousand queue pairs of depth 256 fit a completion queue
+    /// of 4,096, as long as no more than 4,096 work requests are in flight at once
+    /// ([R9.9](crate::guide::rules#r9-9)).
+    ///
+    /// An entry is free again when its completion is polled. Entries go to whichever queue pair
+    /// posts first: none are kept for the others, and a refused post has no place in a line. A post
+    /// without room is refused with [`CqFull`](crate::post::PostErrorKind::CqFull);
+    /// [`send_cq_room`](crate::QueuePair::send_cq_room) waits for room. A list or chain is posted
+    /// whole or not at all.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::post::PostErrorKind;
+    /// # let proverbs::loopback::Pair { context, pd, pool, .. } = proverbs::loopback::pair()?;
+    /// let mut cq: CompletionQueue = context.cq(16).shared_budget().create()?;
+    /// let depth = Depth { send: 256, recv: 256 };
+    /// let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    /// let mut one = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?.modify(init)?;
+    /// let mut two = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?.modify(init)?;
+    /// for _ in 0..cq.capacity() {
+    ///     one.post_recv(wr::Recv::empty())?;
+    /// }
+    /// let error = two.post_recv(wr::Recv::empty()).unwrap_err();
+    /// assert_eq!(error.kind(), PostErrorKind::CqFull { asked: 1, room: 0 });
+    /// one.destroy()?; // nothing will arrive
+    /// assert!(cq.poll_one()?.is_none());
+    /// two.post_recv(wr::Recv::empty())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Shared receive queues reserve an entry for each buffer as elsewhere, and so do queue pairs
+    /// of [`Raw`](crate::memory::Raw) entries for their depth, whose posts are not counted. A post
+    /// costs some hundred instructions more.
+    pub fn shared_budget(self) -> Self {
+        CqBuilder { is_shared: true, ..self }
+    }
+
     /// Its events are delivered to `channel` ([R13.7](crate::guide::rules#r13-7)).
     pub fn channel(self, channel: &'a CompletionChannel) -> CqBuilder<'a, L, F, WithChannel>
     where
@@ -195,8 +234,8 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
 
     /// Notes what was chosen.
     fn typed<G, D>(self) -> CqBuilder<'a, L, G, D> {
-        let CqBuilder { context, cqe, events, on, .. } = self;
-        CqBuilder { context, cqe, events, on, _chosen: PhantomData }
+        let CqBuilder { context, cqe, is_shared, events, on, .. } = self;
+        CqBuilder { context, cqe, is_shared, events, on, _chosen: PhantomData }
     }
 }
 
@@ -237,7 +276,8 @@ impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     #[doc(alias("ibv_create_cq", "cqe"))]
     pub fn create<E: Entry>(self) -> Result<CompletionQueue<E, L>, Error> {
-        CompletionQueue::create(&self.context, self.cqe, self.events, self.on, None)
+        let CqBuilder { context, cqe, events, on, .. } = &self;
+        CompletionQueue::create(context, *cqe, *events, *on, None, self.is_shared)
     }
 }
 
@@ -252,7 +292,8 @@ impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
     #[doc(alias("ibv_create_cq_ex", "cqe"))]
     pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
         let fields = Some(create::Fields::of::<F>());
-        CompletionQueue::create(&self.context, self.cqe, self.events, self.on, fields)
+        let CqBuilder { context, cqe, events, on, .. } = &self;
+        CompletionQueue::create(context, *cqe, *events, *on, fields, self.is_shared)
             .map(CompletionQueueEx::of)
     }
 }

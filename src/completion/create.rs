@@ -37,13 +37,15 @@ impl Fields {
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// A queue with events on a channel, and polled for fields, if they are given.
+    /// A queue with events on a channel, and polled for fields, if they are given. Its queue pairs
+    /// take entries as they post if it `is_shared`.
     pub(crate) fn create(
         context: &Context,
         cqe: u32,
         channel: Option<&CompletionChannel>,
         vector: Option<&CompVector>,
         fields: Option<Fields>,
+        is_shared: bool,
     ) -> Result<Self, Error> {
         if let Some(vector) = vector {
             vector.check_is_of(context)?;
@@ -95,7 +97,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             // the handle.
             unsafe { (fields.adapter)(cq.cast(), is_single) }
         });
-        let shared = Arc::new(CqShared::new(Arc::new(handle), granted.max(0) as u32, extended));
+        // The wr_ids of `Raw` entries are the program's, so nothing tells whose they are.
+        let (capacity, is_shared) = (granted.max(0) as u32, is_shared && E::OWNED);
+        let shared = Arc::new(CqShared::new(Arc::new(handle), capacity, extended, is_shared));
         Ok(CompletionQueue {
             inbox: At(Arc::as_ptr(shared.inbox())),
             shared,

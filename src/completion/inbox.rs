@@ -5,10 +5,13 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use crate::completion::attachments::State;
+use crate::completion::counted::Counted;
 use crate::completion::extended::adapter::{Extended, Row};
 use crate::completion::polled_queue::PolledQueue;
+use crate::counters::budget::Budget;
 use crate::sync::Mutex;
 use crate::sys::types::{ibv_cq, ibv_wc};
 
@@ -33,6 +36,10 @@ pub(crate) struct Inbox {
     pub(super) state: Mutex<State>,
     /// Of a queue that is polled for fields, what is polled in its place.
     extended: Option<Extended>,
+    /// Of a queue with a shared budget, what is polled in its place.
+    counted: Option<Arc<Counted>>,
+    /// Its entries.
+    pub(super) budget: Arc<Budget>,
     /// The fields of `extended`. (Here, each poll compares one word: 5 instructions.)
     wc_flags: u64,
     /// Whether the device is Soft-RoCE, whose flag for an ended key is another one.
@@ -82,21 +89,28 @@ impl Poller {
 }
 
 impl Inbox {
-    /// `extended` polls `queue`, if there is one.
+    /// `extended` polls `queue`, if there is one. `is_shared`: queue pairs take entries as they
+    /// post.
     pub fn new(
         queue: *mut ibv_cq,
         capacity: u32,
         extended: Option<Extended>,
         is_soft_roce: bool,
+        is_shared: bool,
     ) -> Self {
         let queue = extended.as_ref().map_or(queue, Extended::queue);
+        let counted = is_shared.then(|| Counted::new(queue));
+        let queue = counted.as_ref().map_or(queue, Counted::queue);
+        let budget = Arc::new(Budget::new(capacity));
         let wc_flags = extended.as_ref().map_or(NO_FIELDS, |it| it.wc_flags);
         Inbox {
             wcs: UnsafeCell::new(MaybeUninit::zeroed()),
             polled_queue: PolledQueue::new(queue),
             poller: UnsafeCell::default(),
-            state: Mutex::new(State::new(capacity)),
+            state: Mutex::new(State::new(capacity, budget.clone())),
             extended,
+            counted,
+            budget,
             wc_flags,
             is_soft_roce,
         }
@@ -112,6 +126,11 @@ impl Inbox {
         // SAFETY: the caller has the completion queue (this function's contract), so it alone uses
         // the cell (invariant).
         unsafe { &mut *self.poller.get() }
+    }
+
+    /// Whether its queue pairs take entries as they post.
+    pub(super) fn is_shared(&self) -> bool {
+        self.counted.is_some()
     }
 
     /// Whether it is polled for fields, and for these.

@@ -20,6 +20,7 @@ pub(crate) mod attachments;
 pub(crate) mod awaited;
 pub(crate) mod booking;
 pub(crate) mod channel;
+mod counted;
 mod create;
 pub(crate) mod datagram;
 pub(crate) mod deferred_destroy;

@@ -2,8 +2,9 @@
 
 #![allow(unsafe_code)] // counters by their addresses
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::counters::budget::{Budget, Claims};
 use crate::counters::ids::RingTag;
 use crate::counters::pending::Pending;
 use crate::counters::type_tag;
@@ -51,7 +52,10 @@ pub struct QueueCounters {
 #[repr(C, align(16))]
 pub(crate) struct CompletionCounter {
     completed: AtomicU32,
-    _apart: [u32; 15],
+    /// What the direction has taken of a shared budget, if its completion queue has one. It is set
+    /// before the first post.
+    claims: OnceLock<Claims>,
+    _apart: [u32; 8],
 }
 
 impl CompletionCounter {
@@ -66,6 +70,11 @@ impl CompletionCounter {
         // and not after the store.
         let count = unsafe { &(*counter).completed };
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+
+    /// What the direction has taken of a shared budget, if it takes from one.
+    pub fn claims(&self) -> Option<&Claims> {
+        self.claims.get()
     }
 
     /// The completions that were counted, wrapping; what their thread did before is visible.
@@ -136,6 +145,25 @@ impl QueueCounters {
         unsafe { &raw const (*counters).completed }
             .cast::<CompletionCounter>()
             .wrapping_add(direction)
+    }
+
+    /// A direction takes what it posts from a shared budget. Nothing was posted yet.
+    pub fn share(&self, direction: usize, budget: &Arc<Budget>) {
+        self.completed[direction].claims.get_or_init(|| Claims::new(budget));
+    }
+
+    /// Takes from the budgets that these counters take from, from which nothing was posted yet.
+    pub fn share_as(&self, other: &Self) {
+        for direction in [SEND, RECEIVE] {
+            if let Some(claims) = other.claims(direction) {
+                self.share(direction, claims.budget());
+            }
+        }
+    }
+
+    /// What a direction has taken of a shared budget, if it takes from one.
+    pub fn claims(&self, direction: usize) -> Option<&Claims> {
+        self.completed[direction].claims()
     }
 
     /// Sets the longest message of the queue pair, in bytes, and the greatest number of elements of

@@ -19,15 +19,19 @@ use crate::memory::header::word;
 
 /// The room of a poisoned in-flight table. Completions cannot raise it to 0.
 const POISON: i32 = i32::MIN / 2;
-/// No queue is this deep (devices support a few thousand entries), so completions fit in the rest.
-const DEEPEST: u32 = 1 << 29;
+/// No queue is as deep (devices have a few thousand entries): so what completes fits beside.
+const DEEPEST: u32 = 1 << 28;
+/// By as much are room and depth less if the queue takes an entry of a shared budget with each work
+/// request: then no post fits by what is known, so each takes the cold path.
+const HIDDEN: i32 = i32::MIN / 4;
 
 #[doc(hidden)]
 #[repr(C)] // the fields that each post accesses come first
 pub struct Credits<E> {
     // Invariants:
-    // - `room` + outstanding work requests, as known when the counter was last read, = `depth`.
-    // - It is poisoned if `room` is so far below 0 that completions cannot raise it to 0.
+    // - `room` + work requests outstanding, by what was known at the last look, = `depth`. Both are
+    //   less by `HIDDEN` if the queue has claims.
+    // - It is poisoned if `room` is below `HIDDEN`, by more than can ever complete.
     // - `no_buffer` is the word of the state's counter.
     pub(crate) state: QueueState,
     /// The wr_id of a work request without a buffer: the counter as a word.
@@ -57,7 +61,8 @@ impl<E: Entry> InFlight<E> for Credits<E> {
         stale: StaleCredits,
     ) -> Self {
         let depth = depth.saturating_sub(stale.total()).min(DEEPEST);
-        let state = QueueState::new(counters, direction, depth as i32, stale);
+        let hidden = if counters.claims(direction).is_some() { HIDDEN } else { 0 };
+        let state = QueueState::new(counters, direction, depth as i32 + hidden, stale);
         let no_buffer = word::of(state.counter.cast_mut(), word::NONE);
         Credits { state, no_buffer, seen: 0, _entries: PhantomData }
     }
@@ -102,25 +107,22 @@ impl<E: Entry> InFlight<E> for Credits<E> {
     }
 
     fn look_and_spend(&mut self, n: u32) -> bool {
-        let fits = n <= self.room();
+        let fits = n <= self.own_room() && self.state.claim(n);
         if fits {
             self.state.room -= n as i32;
         }
         fits
     }
 
-    #[cold]
-    #[inline(never)]
-    extern "C" fn room(&mut self) -> u32 {
-        #[cfg(all(test, feature = "loopback"))]
-        crate::cold_calls::note();
+    fn own_room(&mut self) -> u32 {
         let completed = self.completed();
         let back = self.state.stale.recover();
         self.state.room += (completed.wrapping_sub(self.seen) + back) as i32;
         self.seen = completed;
         self.state.depth += back;
-        // (Completions on a poisoned queue do not give it room.)
-        self.state.room.max(0) as u32
+        let hidden = if self.state.claims().is_some() { HIDDEN } else { 0 };
+        // (What completes of a poisoned queue does not make it one that has room.)
+        if self.is_poisoned() { 0 } else { (self.state.room - hidden).max(0) as u32 }
     }
 
     fn word(&self, _: u32, wr_id: u64) -> usize {
@@ -129,10 +131,11 @@ impl<E: Entry> InFlight<E> for Credits<E> {
 
     fn take_back(&mut self, n: u32) {
         self.state.room += n as i32;
+        self.state.claims().inspect(|claims| claims.give_back(n));
     }
 
     fn is_poisoned(&self) -> bool {
-        self.state.room < 0
+        self.state.room < HIDDEN
     }
 
     fn poison(&mut self) {

@@ -26,12 +26,14 @@ pub(crate) mod uncounted;
 
 use std::sync::Arc;
 
+use crate::counters::budget::Claims;
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters};
 use crate::in_flight::released::Released;
 use crate::in_flight::stale::StaleCredits;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 use crate::sync::{AtomicU64, Ordering};
+use crate::work::refusal::PostErrorKind;
 
 /// Selects the in-flight table of a send queue by its signaling.
 #[doc(hidden)]
@@ -88,8 +90,19 @@ impl QueueState {
         }
     }
 
-    /// Adds to the number of lists in progress. It is a number and not a flag, because a finished
-    /// list must not hide one that was leaked before.
+    /// What the queue has taken of a shared budget, if it takes an entry with each work request.
+    fn claims(&self) -> Option<&Claims> {
+        // SAFETY: the counter is in the counters (invariant).
+        unsafe { &*self.counter }.claims()
+    }
+
+    /// Claims `n` entries, if the queue takes them as it posts. False if they are not free.
+    fn claim(&self, n: u32) -> bool {
+        self.claims().is_none_or(|claims| claims.claim(n))
+    }
+
+    /// Adds to the number of lists that are put together. It is a number, and not a flag, since
+    /// lists that end do not speak for one that was forgotten before.
     #[inline(always)]
     fn count_list(&self, more: u64) {
         self.lists.store(self.lists.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -169,9 +182,41 @@ pub trait InFlight<E: Entry>: Sized {
     #[must_use]
     fn look_and_spend(&mut self, n: u32) -> bool;
 
-    /// The number of work requests that fit, after reading what has completed. (`extern "C"`,
-    /// because such functions do not unwind.)
-    extern "C" fn room(&mut self) -> u32;
+    /// How many work requests fit the queue itself, after a look at what has completed.
+    fn own_room(&mut self) -> u32;
+
+    /// How many work requests fit, after a look at what has completed. (`extern "C"` for its
+    /// promise not to unwind.)
+    #[cold]
+    #[inline(never)]
+    extern "C" fn room(&mut self) -> u32 {
+        #[cfg(all(test, feature = "loopback"))]
+        crate::cold_calls::note();
+        let own = self.own_room();
+        self.state().claims().map_or(own, |claims| own.min(claims.budget().free() + self.held()))
+    }
+
+    /// Like `room`, to compare with `n`: they are kept for the next post, if there is room.
+    extern "C" fn room_for(&mut self, _n: u32) -> u32 {
+        self.room()
+    }
+
+    /// Entries that were claimed and not used yet.
+    fn held(&self) -> u32 {
+        0
+    }
+
+    /// Nothing is posted after `room_for`.
+    fn give_back_held(&mut self) {}
+
+    /// Why `n` work requests do not fit.
+    fn why_full(&mut self, n: u32) -> PostErrorKind {
+        let (own, room) = (self.own_room(), self.room().min(n.saturating_sub(1)));
+        match n > own {
+            true => PostErrorKind::QueueFull { asked: n, room },
+            false => PostErrorKind::CqFull { asked: n, room },
+        }
+    }
 
     /// The entry (0 if none) of the `i`th work request of a list that was entered and not spent,
     /// with this wr_id.
@@ -207,7 +252,7 @@ pub trait InFlight<E: Entry>: Sized {
     /// Whether `n` more work requests fit.
     #[inline(always)]
     fn has_room(&mut self, n: u32) -> bool {
-        n as i32 <= self.state().room || n <= self.room()
+        n as i32 <= self.state().room || n <= self.room_for(n)
     }
 
     /// The state that a reset leaves for the next in-flight table of this depth: the room that

@@ -47,15 +47,17 @@ impl Name {
 pub struct Ring<E: Entry> {
     // Invariants:
     // - Both names have the tag of the counters. Slots `oldest..next` (sequence numbers, wrapping,
-    //   masked) contain the words of the entries that the device owns, or a word for no buffer.
-    // - There are `mask + 1` slots, a power of two and at least `depth + 1 + MOST`, and the same
-    //   number behind them. Slots from `at` on may contain words of entries that are being posted.
-    //   They are contiguous, so a list may extend past the end of the ring, and `look_and_spend`
-    //   moves that part to its slots. A list that turns out not to fit overwrites nothing.
-    // - `at` is the slot of `next`, or one past the last if that is the first slot.
-    // - The state's `room` is at most `depth - (next - oldest)` of the state (completions are added
-    //   when needed), and at most the number of slots from `at` to the end of the ring. (The
-    //   sentinel of a drain exceeds `depth`.)
+    //   masked) hold the words of the entries that the device owns, or say that there is no buffer.
+    // - There are `mask + 1` slots, a power of two, and at least `depth + 1 + MOST`, and as many
+    //   behind them. Those from `at` on may hold words of entries that are being posted: side by
+    //   side, so a list may go beyond the end of the ring, and `look_and_spend` moves what did to
+    //   where it belongs. A list that turns out not to fit overwrites nothing.
+    // - `at` is the slot of `next`, or one past the last where that is the first one.
+    // - If the ring has claims, `room` is 0. What it has claimed is `next`, and what it holds. It
+    //   holds an entry if the last work request is not signaled, so that one that is always fits.
+    // - Otherwise `room` is no more than the state's `depth - (next - oldest)` (what completes is added
+    //   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel
+    //   goes beyond `depth`.)
     pub(crate) next: Name,
     oldest: Name,
     pub(crate) at: *const Cell<usize>,
@@ -91,9 +93,16 @@ impl<E: Entry> Ring<E> {
         self.measure();
     }
 
-    /// Computes how many fit until completions are read again.
+    /// Sees how many fit without looking again: none, if each post claims its entries.
     fn measure(&mut self) {
-        self.state.room = self.free().min(self.mask + 1 - self.index()) as i32;
+        let is_known = self.state.claims().is_none();
+        let fits = self.free().min(self.mask + 1 - self.index());
+        self.state.room = if is_known { fits as i32 } else { 0 };
+    }
+
+    /// Claims what is lacking of `n` entries, if the ring takes entries as it posts.
+    fn reserve(&self, n: u32) -> bool {
+        self.state.claim(n.saturating_sub(self.held()))
     }
 
     /// The number of work requests that a dropped completion completes.
@@ -135,6 +144,7 @@ impl<E: Entry> Ring<E> {
     /// As if this number of work requests had been posted and completed.
     #[cfg(test)]
     pub(crate) fn begin_at(&mut self, sequence: u32) {
+        self.state.claims().inspect(|claims| claims.begin_at(sequence));
         (self.oldest.sequence, self.next.sequence) = (sequence, sequence);
         self.rewind();
     }
@@ -182,7 +192,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         let slots = vec![Cell::new(word::NONE); 2 * len as usize];
         let first = Name { id: word::of_ring(counters.ring_tag()), sequence: 0 };
         let cap = depth.saturating_sub(stale.total());
-        Ring {
+        let mut ring = Ring {
             next: first,
             oldest: first,
             at: slots.as_ptr(),
@@ -191,7 +201,9 @@ impl<E: Entry> InFlight<E> for Ring<E> {
             slots,
             is_poisoned: false,
             _entries: PhantomData,
-        }
+        };
+        ring.measure();
+        ring
     }
 
     #[inline(always)]
@@ -240,7 +252,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn look_and_spend(&mut self, n: u32) -> bool {
-        if n > self.room() {
+        if n > self.own_room() || !self.reserve(n) {
             return false;
         }
         self.beyond(n).for_each(|(ring, list)| ring.set(list.get()));
@@ -249,15 +261,33 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         true
     }
 
-    #[cold]
-    #[inline(never)]
-    extern "C" fn room(&mut self) -> u32 {
-        #[cfg(all(test, feature = "loopback"))]
-        crate::cold_calls::note();
+    fn own_room(&mut self) -> u32 {
         self.give_back_dropped();
         self.state.depth += self.state.stale.recover();
         self.measure();
         self.free()
+    }
+
+    #[cold]
+    #[inline(never)]
+    extern "C" fn room_for(&mut self, n: u32) -> u32 {
+        #[cfg(all(test, feature = "loopback"))]
+        crate::cold_calls::note();
+        let own = self.own_room();
+        if n <= own && !self.reserve(n) { 0 } else { own }
+    }
+
+    fn held(&self) -> u32 {
+        self.state.claims().map_or(0, |claims| claims.claimed().wrapping_sub(self.next.sequence))
+    }
+
+    fn give_back_held(&mut self) {
+        // (Whether the last work request is signaled is not known here.)
+        let kept = (self.in_ring() != 0) as u32;
+        let more = self.held().saturating_sub(kept);
+        if let (Some(claims), 1..) = (self.state.claims(), more) {
+            claims.give_back(more);
+        }
     }
 
     fn word(&self, i: u32, _: u64) -> usize {
@@ -268,6 +298,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         self.next.sequence = self.next.sequence.wrapping_sub(n);
         self.rewind();
         self.beyond(n).for_each(|(ring, list)| list.set(ring.get()));
+        self.give_back_held();
     }
 
     fn is_poisoned(&self) -> bool {
@@ -304,6 +335,10 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         // Only the sentinel of an interrupted drain exceeds the capacity, and it is the last.
         let outstanding = self.in_ring();
         if outstanding == 0 || outstanding > self.state.depth {
+            return None;
+        }
+        // Without an entry the last work request is signaled, so its completion tells.
+        if !self.reserve(1) {
             return None;
         }
         let wr_id = self.next.wr_id();

@@ -1,9 +1,10 @@
 //! In-flight accounting when its counters wrap.
 
 use crate::Buf;
+use crate::counters::budget::Budget;
 use crate::counters::ids;
 use crate::counters::queue_counters::CompletionCounter;
-use crate::counters::queue_counters::SEND;
+use crate::counters::queue_counters::{RECEIVE, SEND};
 use crate::in_flight::credits::Credits;
 use crate::in_flight::ring::Ring;
 use crate::in_flight::*;
@@ -424,4 +425,74 @@ fn ids_last() {
         };
         assert!(!mismatch(&pool) && mismatch(&other));
     }
+}
+
+/// Queues that take entries of a budget: they take as many as they post, one more behind an
+/// unsignaled send of a ring, and their counts may wrap. Stale completions give back nothing.
+#[test]
+fn claims_go_on_where_counts_wrap() {
+    let budget = Arc::new(Budget::new(6));
+    let counters = QueueCounters::new(1).unwrap();
+    counters.share(SEND, &budget);
+    let claims = counters.claims(SEND).unwrap();
+    let mut ring: Ring<Buf> = open(&counters);
+    ring.begin_at(u32::MAX - 5);
+    for round in 0..8 {
+        let first = ring.posted();
+        assert_eq!((ring.room(), budget.free()), (DEPTH.min(6), 6), "round {round}");
+        assert!(!ring.spend(1), "no post fits by what is known");
+        // Two unsignaled sends, and room for one that is signaled.
+        for left in [4, 3] {
+            assert!(ring.has_room(2) && ring.look_and_spend(1));
+            assert_eq!((ring.held(), budget.free()), (1, left));
+        }
+        assert!(budget.take(3) && !ring.has_room(2) && !ring.look_and_spend(2));
+        assert_eq!(ring.why_full(2), PostErrorKind::CqFull { asked: 2, room: 1 });
+        assert!(ring.look_and_spend(1));
+        assert_eq!((ring.held(), ring.room(), ring.enter_sentinel()), (0, 0, None));
+        // It is refused after all, and posted again.
+        ring.take_back(1);
+        assert_eq!((ring.held(), ring.outstanding()), (1, 2));
+        assert!(ring.look_and_spend(1));
+        budget.give(3);
+        assert_eq!(claims.count_polled_up_to(first.wrapping_add(2)), 3);
+        assert_eq!(claims.count_polled_up_to(first.wrapping_add(1)), 0, "stale");
+        assert_eq!(claims.count_polled_up_to(first.wrapping_add(3)), 0, "not posted");
+        budget.give(3);
+        ring.release(Until::End);
+    }
+
+    let counters = QueueCounters::without_ring(1).unwrap();
+    counters.share(RECEIVE, &budget);
+    counters.begin_at(u32::MAX - 3);
+    let claims = counters.claims(RECEIVE).unwrap();
+    claims.begin_at(u32::MAX - 3);
+    let mut credits: Credits<Buf> =
+        Credits::open(&counters, RECEIVE, DEPTH, StaleCredits::default());
+    credits.begin_at(u32::MAX - 3);
+    for round in 0..8 {
+        assert_eq!((credits.room(), budget.free()), (DEPTH.min(6), 6), "round {round}");
+        assert!(!credits.spend(1) && credits.look_and_spend(3));
+        assert!(!credits.look_and_spend(4), "its depth is 5");
+        assert_eq!((credits.outstanding(), budget.free()), (3, 3));
+        credits.take_back(1);
+        assert_eq!((credits.outstanding(), budget.free()), (2, 4));
+        for _ in 0..2 {
+            assert_eq!(claims.count_polled(), 1);
+            // SAFETY: the counters are live.
+            unsafe {
+                CompletionCounter::count(QueueCounters::counter(Arc::as_ptr(&counters), RECEIVE));
+            }
+        }
+        assert_eq!(claims.count_polled(), 0, "nothing is outstanding");
+        budget.give(2);
+    }
+    // A post without an outcome keeps its entries until the queue ends.
+    assert!(credits.look_and_spend(2));
+    credits.poison();
+    assert_eq!((credits.is_poisoned(), credits.room(), credits.outstanding()), (true, 0, 2));
+    assert_eq!(claims.count_polled(), 1);
+    budget.give(1);
+    claims.end();
+    assert_eq!(budget.free(), 6);
 }

@@ -55,7 +55,7 @@ impl<E: Entry> InFlight<E> for Uncounted<E> {
         !self.is_poisoned
     }
 
-    extern "C" fn room(&mut self) -> u32 {
+    fn own_room(&mut self) -> u32 {
         if self.is_poisoned { 0 } else { i32::MAX as u32 }
     }
 

@@ -15,7 +15,9 @@ use crate::counters::queue_counters::CompletionCounter;
 use crate::in_flight::InFlight;
 use crate::memory::entry::Owned;
 use crate::post::chain::Post;
-use crate::post::list_slow::{Looked, drop_list, look_at_one, look_through, more_room, not_pushed};
+use crate::post::list_slow::{
+    Looked, drop_list, look_at_one, look_through, more_room, not_pushed, why_full,
+};
 use crate::post::next_slot::next_slot;
 use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
@@ -23,7 +25,6 @@ use crate::sys::data::Link;
 use crate::sys::types::ibv_sge;
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
-use crate::work::refusal::PostErrorKind;
 use crate::work::request::{Found, Slot, Work};
 
 /// A list of work requests for a queue.
@@ -117,7 +118,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
                 // SAFETY: the slot is a local, and its work request is not posted. Other faults of
                 // this work request do not affect the next one, which has its own check.
                 let pending = unsafe { post.put(0, wr, &raw mut scratch, ptr::null_mut()) };
-                let kind = PostErrorKind::QueueFull { asked: most + 1, room: most };
+                let kind = why_full(self.queue, most, self.capacity);
                 return Err(not_pushed::<Q>(most, kind, pending.entry));
             }
         }

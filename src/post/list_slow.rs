@@ -30,6 +30,23 @@ pub(super) extern "C" fn more_room<Q: Kind>(
     if count == capacity { capacity } else { queue.in_flight.room().clamp(count, capacity) }
 }
 
+/// Why a list has room for `most` work requests only.
+#[cold]
+#[inline(never)]
+pub(super) extern "C" fn why_full<Q: Kind>(
+    queue: &mut Queue<Q>,
+    most: u32,
+    capacity: u32,
+) -> PostErrorKind {
+    let asked = most + 1;
+    match queue.in_flight.why_full(asked) {
+        PostErrorKind::CqFull { .. } if most != capacity => {
+            PostErrorKind::CqFull { asked, room: most }
+        }
+        _ => PostErrorKind::QueueFull { asked, room: most },
+    }
+}
+
 /// Why the `i`th work request of a list is rejected. If it is not, marks its buffer as owned by the
 /// queue.
 ///

@@ -189,11 +189,14 @@ impl PostFailure {
         self.accepted as usize
     }
 
-    /// Whether the queue did not have room, by this crate's count or by the device's: ENOMEM, or
-    /// ENOSPC of a session on librxe.
+    /// Whether the queue or its completion queue did not have room, by this crate's count or by the
+    /// device's: ENOMEM, or ENOSPC of a session on librxe.
     pub fn is_full(&self) -> bool {
-        use PostErrorKind::{QueueFull, Refused};
-        matches!(self.kind, QueueFull { .. } | Refused { errno: libc::ENOMEM | libc::ENOSPC })
+        use PostErrorKind::{CqFull, QueueFull, Refused};
+        matches!(
+            self.kind,
+            QueueFull { .. } | CqFull { .. } | Refused { errno: libc::ENOMEM | libc::ENOSPC }
+        )
     }
 }
 

@@ -95,11 +95,15 @@ fn why_not<Q: Kind>(
     if found.is_open() {
         list.for_each(|wr| wr.look(queue, found, &mut faults));
     }
-    faults.first(Q::MAX_SGE, Q::MAX_INLINE).or_else(|| {
-        let in_flight = &mut queue.in_flight;
+    let in_flight = &mut queue.in_flight;
+    let wrong = faults.first(Q::MAX_SGE, Q::MAX_INLINE).or_else(|| {
         let fits = in_flight.spend(n) || in_flight.look_and_spend(n);
-        (!fits).then(|| PostErrorKind::QueueFull { asked: n, room: in_flight.room() })
-    })
+        (!fits).then(|| in_flight.why_full(n))
+    });
+    if wrong.is_some() {
+        in_flight.give_back_held();
+    }
+    wrong
 }
 
 /// Handles a list that the device rejected from `bad` on.

@@ -27,7 +27,7 @@ fn trace<Q: Kind>(queue: Option<&Queue<Q>>, kind: PostErrorKind, accepted: u32) 
     // SAFETY: the queue's object is alive (its invariant).
     let qp_num = queue.and_then(|queue| unsafe { Q::qp_num(queue.object) });
     // A full queue is part of flow control. Its events would bury all others.
-    if matches!(kind, PostErrorKind::QueueFull { .. }) {
+    if matches!(kind, PostErrorKind::QueueFull { .. } | PostErrorKind::CqFull { .. }) {
         crate::sys::event!(
             TRACE, "proverbs::post", "queue full",
             verb = Q::VERB, qp_num, accepted, reason = %kind,

@@ -68,6 +68,7 @@ pub(crate) mod attr;
 #[cfg(feature = "tokio")]
 mod awaited;
 mod c_attr;
+mod cq_room;
 mod defer_destroy;
 mod depth;
 mod foreign;

@@ -249,6 +249,7 @@ impl<P: Profile> Core<P> {
     /// held, and the queues whose completions can come no more.
     fn renew(&mut self, new: Arc<QueueCounters>) -> (Vec<P::Entry>, Quiet) {
         self.may_migrate = false;
+        new.share_as(&self.counters);
         let old = std::mem::replace(&mut self.counters, new);
         let (posted, at_end) = (self.posted_as_wr_ids(), self.at_end());
         self.note_lists(&old);

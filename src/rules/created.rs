@@ -2,7 +2,7 @@
 //! (ibv_create_qp(3)).
 
 use super::{ForSrd, HasBothQueues, OneElement, Seal, TellsOfEach};
-use crate::memory::Entry;
+use crate::memory::entry::Entry;
 use crate::profile::Profile;
 use crate::terms::threads::Threads;
 use crate::terms::transport::{Srd, Transport, Ud};

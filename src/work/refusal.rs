@@ -47,6 +47,15 @@ pub enum PostErrorKind {
         /// How many work requests fit now.
         room: u32,
     },
+    /// The queue has room, but its completion queue does not: its queue pairs
+    /// [share](crate::completion::CqBuilder::shared_budget) its entries. Poll, or post fewer
+    /// ([R9.9](crate::guide::rules#r9-9)).
+    CqFull {
+        /// Work requests in the list.
+        asked: u32,
+        /// Work requests that fit now.
+        room: u32,
+    },
     /// A run-time inline payload exceeds the queue pair's inline capacity
     /// ([R2.7](crate::guide::rules#r2-7)).
     InlineTooLong {
@@ -158,6 +167,14 @@ impl fmt::Display for PostErrorKind {
                     f,
                     "queue full: posting {asked}, room for {room} (poll the completion queue to \
                      free room)"
+                )
+            }
+            PostErrorKind::CqFull { asked, room } => {
+                let (asked, exceed) = (WorkRequests(asked), if asked == 1 { "exceeds" } else { "exceed" });
+                write!(
+                    f,
+                    "completion queue full: {asked} {exceed} the {room} that fit (poll it: each \
+                     completion makes room for any of its queue pairs)"
                 )
             }
             PostErrorKind::InlineTooLong { asked, max } => {

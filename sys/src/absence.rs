@@ -1,8 +1,8 @@
 //! Explains why this process cannot use an RDMA device.
 //!
-//! The errno of the C libraries often does not say: libibverbs lists no device for a missing file,
-//! for a missing permission and for a process without descriptors alike. The dynamic linker says
-//! that a library does not exist where this process could open no file.
+//! The errno of the C libraries is often not enough. libibverbs lists no device in three cases
+//! alike: a missing file, a missing permission, and a process without descriptors. The dynamic
+//! linker reports that a library does not exist when this process could open no file.
 
 use std::ffi::c_int;
 use std::fs::{self, File, OpenOptions};
@@ -15,10 +15,10 @@ use crate::libraries::{Library, VERBS};
 use crate::terms::absence::Absence;
 use crate::terms::error::{Error, ErrorKind};
 
-/// What a call asked for.
+/// The object of a failed call.
 #[derive(Clone, Copy)]
 pub enum Wanted<'a> {
-    /// Any device, where libibverbs lists none.
+    /// Any device, if libibverbs lists none.
     Any,
     /// The device with this name.
     Device(&'a str),
@@ -41,7 +41,7 @@ pub fn error(verb: &'static str, wanted: Wanted<'_>, errno: c_int, asked: &str) 
     }
 }
 
-/// The directories in which devices are looked for.
+/// The directories that are searched for devices.
 struct Place<'a> {
     sys: &'a str,
     dev: &'a str,
@@ -91,7 +91,7 @@ impl Place<'_> {
         match wanted {
             _ if devices.is_empty() => Some(Absence::Device),
             Wanted::Device(wanted) => why(devices.iter().find(|(name, _)| name == wanted)?),
-            // A device that can be used is not a cause.
+            // A usable device is not a cause.
             _ => devices.iter().map(why).collect::<Option<Vec<_>>>()?.into_iter().next(),
         }
     }
@@ -128,12 +128,12 @@ impl Place<'_> {
         match opened.err()?.raw_os_error()? {
             errno if is_of_files(errno) => Some(too_many_files()),
             libc::ENOENT | libc::ENOTDIR => Some(Absence::Node { path, device: device.to_owned() }),
-            // The class `infiniband` shows the devices of this network namespace alone.
+            // The class `infiniband` shows only the devices of this network namespace.
             libc::EPERM if self.is_elsewhere(device, node) => {
                 Some(Absence::Namespace { device: device.to_owned() })
             }
             errno @ (libc::EACCES | libc::EPERM) => Some(Absence::Forbidden { path, errno }),
-            // The file is there, and the kernel refuses for another reason, which C's errno names.
+            // The file exists, and the kernel refuses for another reason, which C's errno gives.
             _ => None,
         }
     }
@@ -192,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with a `sys` and a `dev` of its own.
+    /// A directory with its own `sys` and `dev`.
     struct Tree(PathBuf);
 
     impl Tree {
@@ -240,7 +240,12 @@ mod tests {
         assert_eq!(tree.why(Wanted::Device("rxe1"), 0), node("uverbs1", "rxe1"));
         assert_eq!(tree.why(Wanted::Device("rxe2"), 0), None, "the kernel has no such device");
         tree.write("dev/uverbs1", "");
-        assert_eq!(tree.why(Wanted::Device("rxe1"), libc::ENOMEM), None, "the errno says why");
+        assert_eq!(
+            tree.why(Wanted::Device("rxe1"), libc::ENOMEM),
+            None,
+            "the errno is the \
+            explanation"
+        );
         assert_eq!(tree.why(Wanted::Any, libc::ENOMEM), None, "rxe1 can be used");
         let provider = Some(Absence::Provider { device: "rxe1".into() });
         assert_eq!(tree.why(Wanted::Device("rxe1"), 0), provider);
@@ -255,10 +260,10 @@ mod tests {
         assert_eq!(elsewhere, [false, true, false], "rdma_cm is no device");
     }
 
-    /// A device's file is opened as libibverbs opens it: a pipe that is opened for one direction
-    /// alone waits for somebody at its other end.
+    /// A device's file is opened as libibverbs opens it: opening a pipe in one direction would wait
+    /// for the other end.
     #[test]
-    fn a_file_is_opened_to_read_and_to_write() {
+    fn a_file_is_opened_for_reading_and_writing() {
         let tree = Tree::new("pipe");
         tree.write("sys/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
         let pipe = tree.0.join("dev/uverbs0");
@@ -270,7 +275,7 @@ mod tests {
 
     #[cfg(feature = "cm")]
     #[test]
-    fn a_channel_needs_a_module_and_a_file_of_its_own() {
+    fn a_channel_needs_its_module_and_its_file() {
         let tree = Tree::new("cm");
         tree.write("sys/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
         tree.write("dev/uverbs0", "");
@@ -281,22 +286,22 @@ mod tests {
         let node = Some(Absence::Node { path, device: "rdma_cm".into() });
         assert_eq!(tree.why(Wanted::Cm, libc::ENOENT), node);
         tree.write("dev/rdma_cm", "");
-        assert_eq!(tree.why(Wanted::Cm, libc::ENOMEM), None, "the errno says why");
+        assert_eq!(tree.why(Wanted::Cm, libc::ENOMEM), None, "the errno is the explanation");
     }
 
-    /// libibverbs answers ENOSYS, and with fewer descriptors left an empty list, when this process
-    /// can open no file.
+    /// libibverbs fails with ENOSYS if this process can open no file, and returns an empty list if
+    /// it can open a few.
     #[test]
-    fn a_process_without_descriptors_is_told_its_limit() {
+    fn a_process_without_descriptors_gets_its_limit() {
         const CHILD: &str = "PROVERBS_WITHOUT_DESCRIPTORS";
         if std::env::var_os(CHILD).is_none() {
-            // A few more than are open: a test runner may leave any number of them to its children.
+            // A few more than are open: a test runner may pass any number of them to its children.
             let command = "last=$(ls /proc/$$/fd | sort -n | tail -1); ulimit -n $((last + 20)); \
                            exec \"$0\" --exact \"$1\" --nocapture";
             let child = std::process::Command::new("sh")
                 .args(["-c", command])
                 .arg(std::env::current_exe().unwrap())
-                .arg("absence::tests::a_process_without_descriptors_is_told_its_limit")
+                .arg("absence::tests::a_process_without_descriptors_gets_its_limit")
                 .env(CHILD, "1")
                 .output()
                 .unwrap();

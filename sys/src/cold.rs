@@ -1,21 +1,21 @@
-//! Helpers for cold functions: their results, and what they keep out of registers.
+//! Helpers that keep cold functions from slowing down hot ones.
 
 use std::collections::TryReserveError;
 use std::mem::MaybeUninit;
 
-/// An empty vector with room for `len` elements.
+/// An empty vector with capacity for `len` elements.
 pub fn reserve<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut vec = Vec::new();
     vec.try_reserve_exact(len)?;
     Ok(vec)
 }
 
-/// Calls `fill` with the place of a result, in a local of its own. A cold function that returns a
-/// large value writes it to the place of the hot path's result, which then has to be in memory;
-/// this way it need not be.
+/// Calls `fill` with a pointer to a local, and returns the local. A cold function that returns a
+/// large value writes it into the hot path's result, which would then have to be in memory. The
+/// extra local avoids that.
 ///
 /// # Safety
-/// `fill` writes to the place, or does not return.
+/// `fill` writes the result or does not return.
 #[inline(always)]
 pub unsafe fn out_of_line<R>(fill: impl FnOnce(*mut R)) -> R {
     let mut out = MaybeUninit::uninit();
@@ -24,10 +24,10 @@ pub unsafe fn out_of_line<R>(fill: impl FnOnce(*mut R)) -> R {
     unsafe { out.assume_init() }
 }
 
-/// Marks the branch that it is called on as rare. The branch is moved behind the others, so that
-/// these have a jump less. And the compiler may not assume there that memory is as it was: else it
-/// would load values early, for the rare branch, and keep them in registers on all branches. Where
-/// what that saves was counted, the comment at the call says so: 4 instructions in
+/// Marks the branch that it is called on as rare. The compiler moves the branch behind the others,
+/// which saves them a jump. It also must not assume that memory is unchanged on the branch;
+/// otherwise it would load values early for the rare branch and keep them in registers on all
+/// branches. The comments at the calls give the measured savings: 4 instructions in
 /// `Completion::outcome`, and a jump in each copy of whole words.
 #[inline(always)]
 pub fn cold_path() {
@@ -37,8 +37,7 @@ pub fn cold_path() {
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Drops what an iterator yields. If a drop, which is the user's code, panics, the others are still
-/// dropped.
+/// Drops the items of an iterator. If one drop (user code) panics, the others are still dropped.
 pub fn drop_each<I: Iterator>(entries: &mut I) {
     struct Rest<'a, I: Iterator>(&'a mut I);
     impl<I: Iterator> Drop for Rest<'_, I> {

@@ -2,8 +2,9 @@
 //!
 //! The data path goes through `ibv_context.ops`, which is public ABI and belongs to each device.
 //! libibverbs has no such table for its control path that a second provider could fill. So this
-//! crate has its own: one function a verb, in the C signature except for `errno`. A table does
-//! nothing by itself: only `unsafe` functions take one for an object, and ask for its contract.
+//! crate has its own, with one function per verb, in the C signature except for `errno`. A table
+//! does nothing by itself: only `unsafe` functions take one for an object, and their contract
+//! covers it.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -38,37 +39,38 @@ pub type GidTable = Answer<Vec<ibv_gid_entry>>;
 /// The value that a verb returns, or its errno.
 pub type Answer<T = ()> = Result<T, c_int>;
 
-/// What a region holds. C's verb is not told; the loopback device, whose accesses are Rust's, is.
+/// The use of a region's memory. C's verb has no such argument; the loopback device needs it, since
+/// its accesses are Rust code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// Bytes that this program and its peers touch at any time, in whole aligned words
+    /// Bytes that this program and its peers access at any time, in whole aligned words
     /// (`memory::open`).
     Open,
     /// Buffers, each of which belongs to the device or to the program, whatever words they share.
     Buffers,
-    /// Bytes that the program uses in its own ways (`memory::exact`).
+    /// Bytes that the program accesses in its own ways (`memory::exact`).
     Opaque,
 }
 
-/// One function for each control verb, each with the contract of its C namesake: pointers to
-/// objects are live and of this table's provider; attribute pointers are readable, and writable
-/// where C writes; a destroyed object is not used again.
+/// One function for each control verb, with the contract of its C namesake: pointers to objects are
+/// live and belong to this table's provider; attribute pointers are readable, and writable where C
+/// writes; a destroyed object is not used again.
 ///
 /// The errno of an [`Answer`] is positive.
 pub struct Control {
     pub close_device: unsafe fn(*mut ibv_context) -> Answer,
     pub query_device: unsafe fn(*mut ibv_context) -> Answer<ibv_device_attr>,
-    /// Which promises the device keeps follows from this.
+    /// It decides which promises the device is trusted with.
     pub provider: unsafe fn(*mut ibv_context) -> Provider,
     pub query_device_ex: unsafe fn(*mut ibv_context) -> Answer<ibv_device_attr_ex>,
     pub query_port: unsafe fn(*mut ibv_context, u8) -> Answer<PortAttr>,
     pub query_gid: unsafe fn(*mut ibv_context, u8, c_int) -> Answer<ibv_gid>,
-    /// ENODATA if the entry is empty.
+    /// Returns ENODATA if the entry is empty.
     pub query_gid_ex: unsafe fn(*mut ibv_context, u8, u32) -> Answer<ibv_gid_entry>,
-    /// The filled entries of these ports, whose tables have these lengths.
+    /// The filled entries of these ports, given as port and table length.
     pub query_gid_table: unsafe fn(*mut ibv_context, &[(u8, u32)]) -> GidTable,
     pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int) -> Answer<u16>,
-    /// Negative if it is not known.
+    /// Negative if unknown.
     pub device_index: unsafe fn(*mut ibv_context) -> c_int,
     /// Tenths of Gbit/s. ENOSYS if the library lacks it.
     pub query_port_speed: unsafe fn(*mut ibv_context, u8) -> Answer<u64>,
@@ -76,11 +78,11 @@ pub struct Control {
 
     pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
     pub dealloc_pd: unsafe fn(*mut ibv_pd) -> Answer,
-    /// Like the next of these and `create_cq_ex`: EOPNOTSUPP if the library or the
-    /// device lacks it.
+    /// Like the next two and `create_cq_ex`, returns EOPNOTSUPP if the library or the device lacks
+    /// it.
     pub alloc_td: unsafe fn(*mut ibv_context) -> Created<ibv_td>,
     pub dealloc_td: unsafe fn(*mut ibv_td) -> Answer,
-    /// Deallocated by `dealloc_pd`, before domain and thread domain.
+    /// Deallocated by `dealloc_pd`, before its domain and its thread domain.
     pub alloc_parent_domain: unsafe fn(*mut ibv_pd, *mut ibv_td) -> Created<ibv_pd>,
     pub reg_mr: unsafe fn(*mut ibv_pd, *mut u8, usize, u32, Holds) -> Created<ibv_mr>,
     /// ENOSYS if the library lacks it.
@@ -99,32 +101,32 @@ pub struct Control {
 
     pub create_comp_channel: unsafe fn(*mut ibv_context) -> Created<ibv_comp_channel>,
     pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> Answer,
-    /// For `events::try_get_cq_event` alone. C's own function, whose errors `status` tells. Never
+    /// Only for `events::try_get_cq_event`. The C function itself, with errors for `status`. Never
     /// blocks: `EAGAIN` if there is none.
     pub get_cq_event:
         unsafe extern "C" fn(*mut ibv_comp_channel, *mut *mut ibv_cq, *mut *mut c_void) -> c_int,
     pub ack_cq_events: unsafe extern "C" fn(*mut ibv_cq, c_uint),
     pub create_cq:
         unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
-    /// If it is single-threaded, no two calls on it overlap, nor does a call that ends or changes a
-    /// queue pair on it. It begins as an `ibv_cq` and is destroyed as one.
+    /// If it is single-threaded, calls on it never overlap, neither with each other nor with calls
+    /// that destroy or change a queue pair on it. It begins with an `ibv_cq` and is destroyed as
+    /// one.
     pub create_cq_ex: unsafe fn(*mut ibv_context, CqAttr) -> Created<ibv_cq_ex>,
-    /// Whether the device is software of the kernel, or may be: librxe, in which each completion
-    /// must have a start and an end of its own (R14.3), and sessions break several elements
-    /// (R15.10).
+    /// Whether the device is kernel software, or may be: librxe. There each completion needs its
+    /// own start and end (R14.3), and sessions break with several elements (R15.10).
     pub is_software: unsafe fn(*mut ibv_context) -> bool,
-    /// What was granted is in `ibv_cq.cqe` afterwards.
+    /// `ibv_cq.cqe` has the granted capacity afterwards.
     pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> Answer,
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> Answer,
     pub modify_cq: unsafe fn(*mut ibv_cq, &mut ibv_modify_cq_attr) -> Answer,
 
-    /// Of a file, or -1. Like the next of these and `create_srq_ex`: EOPNOTSUPP if the library or
-    /// the device lacks it.
+    /// The descriptor of a file, or -1. Like the next two and `create_srq_ex`, returns EOPNOTSUPP
+    /// if the library or the device lacks it.
     pub open_xrcd: unsafe fn(*mut ibv_context, c_int, c_int) -> Created<ibv_xrcd>,
     pub close_xrcd: unsafe fn(*mut ibv_xrcd) -> Answer,
-    /// Destroyed by `destroy_srq`, before domains and completion queue.
+    /// Destroyed by `destroy_srq`, before its domains and its completion queue.
     pub create_srq_ex: unsafe fn(&mut ibv_srq_init_attr_ex) -> Created<ibv_srq>,
-    /// Of one that was created for XRC.
+    /// The queue must have been created for XRC.
     pub srq_num: unsafe fn(*mut ibv_srq) -> Answer<u32>,
     pub create_srq: unsafe fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> Created<ibv_srq>,
     pub modify_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> Answer,
@@ -133,14 +135,14 @@ pub struct Control {
 
     pub create_qp: unsafe fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> Created<ibv_qp>,
     pub create_qp_ex: unsafe fn(&mut ibv_qp_init_attr_ex) -> Created<ibv_qp>,
-    /// With flags of EFA. ENOSYS if there is no library that has it.
+    /// Takes flags of EFA. ENOSYS if no library has it.
     pub create_srd_qp: unsafe fn(&mut ibv_qp_init_attr_ex, u16) -> Created<ibv_qp>,
-    /// EFA's number of an address handle. ENOSYS likewise.
+    /// EFA's number of an address handle. ENOSYS if no library has it.
     pub ah_number: unsafe fn(*mut ibv_ah) -> Answer<u16>,
     pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> Answer,
     pub query_qp: unsafe fn(*mut ibv_qp, c_int) -> Answer<(ibv_qp_attr, ibv_qp_init_attr)>,
     pub destroy_qp: unsafe fn(*mut ibv_qp) -> Answer,
-    /// Of messages with this opcode.
+    /// For messages with this opcode.
     pub data_in_order: unsafe fn(*mut ibv_qp, u32) -> bool,
     pub modify_qp_rate_limit: unsafe fn(*mut ibv_qp, &mut ibv_qp_rate_limit_attr) -> Answer,
     pub set_ece: unsafe fn(*mut ibv_qp, &mut ibv_ece) -> Answer,
@@ -148,9 +150,9 @@ pub struct Control {
     pub attach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> Answer,
     pub detach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> Answer,
 
-    /// The descriptor that is readable while an asynchronous event waits.
+    /// The descriptor that is readable while an asynchronous event is pending.
     pub async_fd: unsafe fn(*mut ibv_context) -> Answer<c_int>,
-    /// The next asynchronous event, acknowledged already. Never blocks: `EAGAIN` if there is none.
+    /// Takes and acknowledges the next asynchronous event. Never blocks: `EAGAIN` if there is none.
     pub try_get_async_event: unsafe fn(*mut ibv_context) -> Answer<AsyncEvent>,
 }
 
@@ -166,9 +168,9 @@ pub fn created<T>(object: *mut T) -> Created<T> {
     NonNull::new(object).ok_or_else(errno)
 }
 
-/// The errno of a verb's return value, which is not 0 if the verb failed. Most C verbs return an
-/// errno. Some return -1 and set errno. Some providers return a negative errno, as a kernel does
-/// (libsiw does both). A verb that failed without an errno is EIO.
+/// The errno of a verb's return value; not 0 if the verb failed. Most C verbs return an errno. Some
+/// return -1 and set errno. Some providers return a negative errno, as a kernel does (libsiw does
+/// both). EIO stands for a failure without an errno.
 pub fn status(code: c_int) -> c_int {
     match code {
         -1 => errno(),
@@ -176,7 +178,7 @@ pub fn status(code: c_int) -> c_int {
     }
 }
 
-/// As [`status`], of a verb that returns nothing else.
+/// Like [`status`], for a verb without another result.
 pub fn done(code: c_int) -> Answer {
     match status(code) {
         0 => Ok(()),
@@ -191,7 +193,7 @@ macro_rules! forward {
     };
 }
 
-/// A verb whose last argument is the place of its answer.
+/// A verb that writes its result through its last argument.
 macro_rules! fills {
     ($verb:ident($($arg:ident),*)) => {
         |$($arg),*| {
@@ -207,7 +209,7 @@ unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int) -> Answe
     let mut pkey = 0;
     // SAFETY: the context is live (the verb's contract, see `Control`), and `pkey` is a local.
     done(unsafe { raw::ibv_query_pkey(context, port, index, &mut pkey) })?;
-    Ok(u16::from_be(pkey)) // it is in network order
+    Ok(u16::from_be(pkey)) // it is in network byte order
 }
 
 unsafe fn query_qp(qp: *mut ibv_qp, mask: c_int) -> Answer<(ibv_qp_attr, ibv_qp_init_attr)> {
@@ -224,7 +226,7 @@ unsafe fn reg_mr(
     access: u32,
     _: Holds,
 ) -> Created<ibv_mr> {
-    // Optional access flags need the `_iova2` entry point; the C macro chooses it the same way.
+    // Optional access flags need the `_iova2` entry point. The C macro makes the same choice.
     if access & OPTIONAL_ACCESS != 0 {
         // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).
         created(unsafe {

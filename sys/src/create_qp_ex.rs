@@ -1,4 +1,5 @@
-//! Queue pairs with flags or with extended posting: `ibv_create_qp_ex`, which C's inline calls.
+//! Queue pairs with flags or with extended posting: `ibv_create_qp_ex`, which C calls in an inline
+//! function.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -11,10 +12,10 @@ use super::session::extended;
 use super::types::*;
 use super::xrc::ibv_xrcd;
 
-/// The distance of the operation before the context, bytes: see `extended`.
+/// The distance of the operation before the context, in bytes; see `extended`.
 pub const CREATE_QP_EX: usize = 56;
 
-/// `IBV_QP_INIT_ATTR_PD`, and those of the XRC domain, the flags and the operations.
+/// `IBV_QP_INIT_ATTR_PD`, and the bits for the XRC domain, the flags and the operations.
 pub const ATTR_PD: u32 = 1;
 pub const ATTR_XRCD: u32 = 2;
 pub const ATTR_CREATE_FLAGS: u32 = 4;
@@ -33,7 +34,7 @@ pub struct ibv_rx_hash_conf {
     pub rx_hash_fields_mask: u64,
 }
 
-/// C's struct, as of rdma-core 24. Its beginning is `ibv_qp_init_attr`.
+/// C's struct, as of rdma-core 24. It begins with `ibv_qp_init_attr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_qp_init_attr_ex {
@@ -59,7 +60,7 @@ pub struct ibv_qp_init_attr_ex {
 unsafe impl Zeroes for ibv_qp_init_attr_ex {}
 
 impl ibv_qp_init_attr_ex {
-    /// The attributes of a queue pair on `pd` with these flags, and extended posting of these
+    /// The attributes of a queue pair on `pd` with these flags, and extended posting for these
     /// operations.
     pub fn new(
         init: &ibv_qp_init_attr,
@@ -90,7 +91,7 @@ impl ibv_qp_init_attr_ex {
         }
     }
 
-    /// The attributes of a target of XRC: it has its domain, and nothing else.
+    /// The attributes of an XRC target: it has only its domain.
     pub fn target(xrcd: *mut ibv_xrcd) -> Self {
         let qp_type = ibv_qp_type::IBV_QPT_XRC_RECV;
         let init = ibv_qp_init_attr { qp_type, ..zeroed() };
@@ -101,7 +102,7 @@ impl ibv_qp_init_attr_ex {
         }
     }
 
-    /// Those of a plain queue pair.
+    /// The attributes of a plain queue pair.
     pub fn plain(&self) -> ibv_qp_init_attr {
         let &ibv_qp_init_attr_ex { qp_context, send_cq, recv_cq, srq, cap, .. } = self;
         let &ibv_qp_init_attr_ex { qp_type, sq_sig_all, .. } = self;
@@ -111,15 +112,16 @@ impl ibv_qp_init_attr_ex {
 
 type CreateQpEx = unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
 
-/// `ibv_create_qp_ex`, as C's inline does it; EOPNOTSUPP if library or provider lack it, or make no
-/// queue pair of extended posting that was asked for. `cap` returns what was granted.
+/// `ibv_create_qp_ex`, like C's inline. EOPNOTSUPP if the library or the provider lacks it, or if
+/// extended posting was requested and the queue pair does not have it. `cap` returns the granted
+/// limits.
 ///
 /// # Safety
-/// The domain of `init` (of a target of XRC, its XRC domain) is live and of libibverbs, and so is
-/// what else it names.
+/// The domain of `init` (for an XRC target, its XRC domain) is live and belongs to libibverbs, and
+/// so do the other objects that it names.
 pub(crate) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
-    // SAFETY: the domain and its context are live, and so is what the attributes, which are a
-    // reference's, name (this function's contract).
+    // SAFETY: the domain and its context are live, and so are the objects that the attributes name
+    // (this function's contract). The attributes are behind a reference.
     unsafe {
         let context = if init.pd.is_null() { (*init.xrcd).context } else { (*init.pd).context };
         let create = op::<CreateQpEx>(context, CREATE_QP_EX)?;

@@ -1,8 +1,9 @@
-//! The data path: the parts of C's work requests, and the inlines of verbs.h, to the instruction.
+//! The data path: the parts of C's work requests, and the inlines of verbs.h, instruction for
+//! instruction.
 //!
 //! rdma-sys unwraps each function pointer, which costs a test and a panic path that C does not
-//! have. libibverbs fills every entry of `ops` (with functions that return `EOPNOTSUPP` if need
-//! be), and so does the loopback device. So the pointers are never null.
+//! have. libibverbs fills every entry of `ops` (if need be with functions that return
+//! `EOPNOTSUPP`), and so does the loopback device. So the pointers are never null.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -11,7 +12,7 @@ use std::ptr;
 
 use super::types::*;
 
-/// What both kinds of work requests begin with (`sys::layout` holds them to it).
+/// The common beginning of both kinds of work requests (`sys::layout` checks it).
 #[repr(C)]
 pub struct Head<W> {
     pub wr_id: u64,
@@ -24,7 +25,7 @@ pub struct Head<W> {
 /// The type begins with a `Head` of itself.
 #[doc(hidden)]
 pub unsafe trait Link: Sized {
-    /// The part that all work requests have.
+    /// The common part of all work requests.
     #[inline(always)]
     fn head(wr: *mut Self) -> *mut Head<Self> {
         wr.cast()
@@ -36,7 +37,7 @@ unsafe impl Link for ibv_send_wr {}
 // SAFETY: `layout` compares the offsets.
 unsafe impl Link for ibv_recv_wr {}
 
-/// The arm `A` of the union behind `wr`: all arms begin where the union does.
+/// The arm `A` of the union behind `wr`. All arms begin where the union does.
 ///
 /// # Safety
 /// `wr` is writable.
@@ -46,15 +47,15 @@ pub unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
     unsafe { &raw mut (*wr).wr }.cast()
 }
 
-/// Where a work request of RDMA has its destination, if it names one: in a union that only a
-/// BIND_MW reads, since its own holds the remote address. `ibv_post_send` has no such work
+/// The place of a destination in an RDMA work request, if it has one. It is in a union that only
+/// BIND_MW reads, since its own union holds the remote address. `ibv_post_send` has no such work
 /// requests.
 ///
 /// # Safety
 /// `wr` is writable.
 #[inline(always)]
 pub unsafe fn apart(wr: *mut ibv_send_wr) -> *mut ud_t {
-    // Not at its beginning, where there is padding, which copies of a work request leave out.
+    // Not at its beginning, which has padding that copies of a work request leave out.
     const { assert!(size_of::<ud_t>() <= size_of::<raw::ibv_mw_bind_info>()) };
     // SAFETY: `wr` points to a work request, and no reference to it is made.
     unsafe {
@@ -74,13 +75,13 @@ pub unsafe fn emit_word(wr: *mut ibv_send_wr, word: u32) {
     unsafe { (&raw mut (*wr).imm_data_invalidated_rkey_union).cast::<u32>().write(word) };
 }
 
-/// The operands of a send work request that is being written, besides its data.
+/// The operands, besides its data, of a send work request under construction.
 pub struct Operands<'wr> {
     wr: *mut ibv_send_wr,
     _wr: PhantomData<&'wr mut ibv_send_wr>,
 }
 
-/// C's arm `atomic_t`, of which FETCH_AND_ADD leaves `swap` as it is.
+/// C's arm `atomic_t`. FETCH_AND_ADD leaves `swap` unchanged.
 #[repr(C)]
 pub struct AtomicArm {
     pub remote_addr: u64,
@@ -97,7 +98,7 @@ impl Operands<'_> {
         Operands { wr, _wr: PhantomData }
     }
 
-    /// The address of a WRITE or a READ, and what is behind it.
+    /// The address of a WRITE or a READ, and the word after it.
     #[inline(always)]
     pub fn rdma(&mut self, operands: [u64; 2]) {
         self.put(operands);
@@ -121,7 +122,7 @@ impl Operands<'_> {
         self.put(operands);
     }
 
-    /// The operands of a transport or an opcode: all arms begin where the union does.
+    /// The operands of a transport or an opcode. All arms begin where the union does.
     #[inline(always)]
     fn put<A>(&mut self, operands: A) {
         const { assert!(size_of::<A>() <= size_of::<raw::atomic_t>()) };
@@ -130,7 +131,7 @@ impl Operands<'_> {
         unsafe { arm::<A>(self.wr).write(operands) };
     }
 
-    /// The destination of a work request of RDMA, whose arm has the remote address.
+    /// The destination of an RDMA work request, whose arm has the remote address.
     #[inline(always)]
     pub fn apart(&mut self, to: ud_t) {
         // SAFETY: the work request is writable (`of`).
@@ -160,7 +161,7 @@ impl Operands<'_> {
     }
 }
 
-/// An rkey, and a number in the padding that C has behind it: as they are in memory behind
+/// An rkey, and a number in the padding that follows it in C, as they are in memory after
 /// `remote_addr`.
 #[inline(always)]
 pub fn rkey_and(rkey: u32, behind: u32) -> u64 {
@@ -175,14 +176,14 @@ pub fn rkey_of(arm: [u64; 2]) -> u32 {
     u32::from_ne_bytes([a, b, c, d])
 }
 
-/// The number behind it.
+/// The number after the rkey.
 #[inline(always)]
 pub fn behind_rkey(arm: [u64; 2]) -> u32 {
     let [.., a, b, c, d] = arm[1].to_ne_bytes();
     u32::from_ne_bytes([a, b, c, d])
 }
 
-/// Whether an opcode of SRD names memory of the peer's.
+/// Whether an SRD opcode names memory of the peer.
 #[inline]
 pub fn is_rdma(opcode: ibv_wr_opcode::Type) -> bool {
     use ibv_wr_opcode::*;
@@ -192,17 +193,17 @@ pub fn is_rdma(opcode: ibv_wr_opcode::Type) -> bool {
 /// A verb that posts work requests.
 ///
 /// # Safety
-/// `post` and `post_known` do what the C verb does: where they report success, the work requests
-/// are the device's, and where they report a `bad` one, those from it on are not.
+/// `post` and `post_known` do what the C verb does. If they report success, the device owns the
+/// work requests. If they report a `bad` one, it does not own that one and those after it.
 #[doc(hidden)]
 pub unsafe trait Verb {
-    /// What it posts to.
+    /// The object that it posts to.
     type Object;
     type Wr: Link;
     const NAME: &'static str;
-    /// What is known of a work request that was emitted just now, if it is posted from that.
+    /// A copy of a work request that was just emitted, for posting from the copy.
     type Known;
-    /// Whether anything is.
+    /// Whether `Known` has any content.
     const KNOWS: bool = false;
 
     /// # Safety
@@ -215,24 +216,24 @@ pub unsafe trait Verb {
     /// `wr` is writable.
     unsafe fn show(_known: &Self::Known, _wr: *mut Self::Wr) {}
 
-    /// Adds flags to it.
+    /// Adds flags to the copy.
     ///
     /// # Safety
-    /// It is known of a work request that was emitted.
+    /// `known` was made from a work request that was emitted.
     unsafe fn flag(_known: &mut Self::Known, _flags: u32) {}
 
-    /// Builds a work request in the session that is open. (Not a closure of [`Each::each`], which
-    /// would not be inlined where it is called often.)
+    /// Builds a work request in the open session. (Not a closure of [`Each::each`], which would not
+    /// be inlined if it is called often.)
     ///
     /// # Safety
-    /// `object` is live, and has an open session; `known` is of a work request that it may have.
+    /// `object` is live, and has an open session; `known` was made from a work request that it may
+    /// have.
     unsafe fn build(_object: *mut Self::Object, _known: &Self::Known) {}
 
-    /// Posts a list of which each work request is known, all or none. `None` if that is left to
-    /// `post`.
+    /// Posts a list of known work requests, all or none. `None` leaves that to `post`.
     ///
     /// # Safety
-    /// As for `post`; `known` is of such a list.
+    /// As for `post`; `known` was made from such a list.
     #[inline(always)]
     unsafe fn post_known(
         _object: *mut Self::Object,
@@ -250,17 +251,17 @@ pub unsafe trait Verb {
     ) -> c_int;
 }
 
-/// A list that the compiler goes through, of what is known of each: `(first, (second, ()))`.
+/// A list that the compiler unrolls, of known work requests: `(first, (second, ()))`.
 #[doc(hidden)]
 pub trait Each<K> {
     const IS_EMPTY: bool = false;
-    /// Where the list is shown.
+    /// Space to write the list.
     type Room<W>;
 
     /// Builds each in turn.
     ///
     /// # Safety
-    /// As for [`Verb::build`], of each.
+    /// As for [`Verb::build`], for each element.
     unsafe fn each<V: Verb<Known = K>>(&self, object: *mut V::Object);
 
     /// Adds flags to the last.
@@ -269,7 +270,7 @@ pub trait Each<K> {
     /// As for [`Verb::flag`].
     unsafe fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32);
 
-    /// Writes the list again, linked and ended.
+    /// Writes the list again, linked and terminated.
     ///
     /// # Safety
     /// `room` is writable.
@@ -297,7 +298,7 @@ impl<K, R: Each<K>> Each<K> for (K, R) {
 
     #[inline(always)]
     unsafe fn each<V: Verb<Known = K>>(&self, object: *mut V::Object) {
-        // SAFETY: what `build` asks is asked of the caller.
+        // SAFETY: the caller guarantees what `build` requires.
         unsafe {
             V::build(object, &self.0);
             self.1.each::<V>(object);
@@ -306,7 +307,7 @@ impl<K, R: Each<K>> Each<K> for (K, R) {
 
     #[inline(always)]
     unsafe fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32) {
-        // SAFETY: what is known is asked of the caller, for each.
+        // SAFETY: the caller guarantees this for each known work request.
         unsafe {
             match R::IS_EMPTY {
                 true => V::flag(&mut self.0, flags),
@@ -317,7 +318,7 @@ impl<K, R: Each<K>> Each<K> for (K, R) {
 
     #[inline(always)]
     unsafe fn show<V: Verb<Known = K>>(&self, room: *mut Self::Room<V::Wr>) -> *mut V::Wr {
-        // SAFETY: the room is writable, and has a place for each.
+        // SAFETY: the room is writable, and has a place for each element.
         unsafe {
             let at = (&raw mut (*room).0).cast::<V::Wr>();
             V::show(&self.0, at);
@@ -332,7 +333,7 @@ macro_rules! verb {
         #[doc(hidden)]
         pub enum $name {}
 
-        // SAFETY: the operation of the device, as the inline of verbs.h calls it.
+        // SAFETY: calls the operation of the device, as the inline of verbs.h does.
         unsafe impl Verb for $name {
             type Object = $object;
             type Wr = $wr;
@@ -346,7 +347,7 @@ macro_rules! verb {
             unsafe fn post(object: *mut $object, first: *mut $wr, bad: *mut *mut $wr) -> c_int {
                 // SAFETY: a live object points to its live context, whose `ops` was filled when the
                 // device was opened, never changes and has no null entry (see the top of this
-                // file). The rest of this function's contract is the verb's.
+                // file). The caller upholds the rest of the verb's contract.
                 unsafe {
                     let op = (*(*object).context).ops.$op.unwrap_unchecked();
                     op(object, first, bad)
@@ -366,7 +367,7 @@ verb!(PostSrqRecv, post_srq_recv, "ibv_post_srq_recv", ibv_srq, ibv_recv_wr);
 pub unsafe fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: a live object points to its live context, whose `ops` was filled when the device was
     // opened, never changes and has no null entry (see the top of this file). There is room for
-    // `entries` completions, as the verb asks.
+    // `entries` completions, as the verb requires.
     unsafe {
         let op = (*(*cq).context).ops.poll_cq.unwrap_unchecked();
         op(cq, entries, wc)

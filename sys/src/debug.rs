@@ -1,7 +1,7 @@
 //! `Debug` of types whose description is one format string.
 
-/// Implements `Debug`: generic parameters in brackets if there are any, the type, and what `write!`
-/// takes, of the value.
+/// Implements `Debug`. It takes generic parameters in brackets if there are any, the type, and the
+/// arguments of `write!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! impl_debug {

@@ -1,6 +1,6 @@
-//! Structs and enums whose content is read from C's.
+//! Structs and enums that are decoded from C's.
 
-/// A struct, and the function that makes it of C's: each field says where it comes from.
+/// A struct, and the function that makes it from C's: each field names its source.
 macro_rules! decoded {
     (
         $(#[$meta:meta])*
@@ -22,7 +22,7 @@ macro_rules! decoded {
     };
 }
 
-/// An enum, the constant of C's for each of its variants, and the variant for C's other values.
+/// An enum, the C constant for each of its variants, and the variant for other C values.
 macro_rules! decoded_enum {
     (
         $(#[$meta:meta])*

@@ -1,7 +1,7 @@
-//! The device list, which only libibverbs has.
+//! The device list of libibverbs.
 
 // No model: whether a device was opened is read and changed under its lock, which is held during
-// the verbs that look for devices. Nothing else is locked meanwhile.
+// the verbs that search for devices. No other lock is taken while it is held.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -14,18 +14,18 @@ use super::siw;
 use super::types::*;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Whether a device was opened: from then on memory may be registered.
+/// Whether a device was opened. From then on memory may be registered.
 ///
-/// `ibv_fork_init` writes, without a lock, what registrations and opened devices read. So it is
-/// called with this lock held and before anything was opened; and what looks for devices, which may
-/// call it too, as the environment says, holds the lock meanwhile.
+/// `ibv_fork_init` writes, without a lock, state that registrations and opened devices read. So it
+/// is called with this lock held and before any device was opened. Searching for devices may call
+/// it too, depending on the environment, so the search also holds the lock.
 static OPENED: Mutex<bool> = Mutex::new(false);
 
 fn opened() -> MutexGuard<'static, bool> {
     lock(&OPENED)
 }
 
-/// librdmacm opens devices by itself.
+/// Records that librdmacm opens devices by itself.
 #[cfg(feature = "cm")]
 pub(crate) fn note_opened() {
     *opened() = true;
@@ -34,15 +34,15 @@ pub(crate) fn note_opened() {
 /// `ibv_fork_init`, or EINVAL if it is too late.
 pub fn fork_init() -> Result<(), c_int> {
     let opened = opened();
-    // SAFETY: the lock is held, so no other thread calls what writes the state that this reads.
+    // SAFETY: the lock is held, so no other thread writes the state that this reads.
     if unsafe { raw::ibv_is_fork_initialized() } != 0 {
         return Ok(());
     }
     if *opened {
         return Err(libc::EINVAL);
     }
-    // SAFETY: nothing was opened, and the lock is held, so no other thread reads or writes what the
-    // verb writes.
+    // SAFETY: nothing was opened, and the lock is held, so no other thread reads or writes the
+    // state that the verb writes.
     done(unsafe { raw::ibv_fork_init() })
 }
 
@@ -60,7 +60,7 @@ pub fn open(wanted: &str) -> Result<Option<Context>, c_int> {
     open_if(|device| unsafe { name(device) } == wanted)
 }
 
-/// Opens the first device of the list that is wanted.
+/// Opens the first device of the list that `is_wanted` accepts.
 fn open_if(is_wanted: impl Fn(*mut ibv_device) -> bool) -> Result<Option<Context>, c_int> {
     // SAFETY: the device is in a list that is not freed before the call returns.
     let open = |device| unsafe { raw::ibv_open_device(device) };
@@ -69,16 +69,16 @@ fn open_if(is_wanted: impl Fn(*mut ibv_device) -> bool) -> Result<Option<Context
     };
     // SAFETY: the context was just opened, and has no other owner.
     let context = unsafe { Context::new(context, &LIBIBVERBS, Default::default()) };
-    // Now, while the device is there: one that is removed has no provider.
+    // Query it now, while the device exists: a removed device has no provider.
     let provider = context.provider();
-    // SAFETY: the context was just opened, and nothing else has it yet.
+    // SAFETY: the context was just opened, and is not shared yet.
     unsafe { siw::mend(context.as_ptr(), provider) };
     Ok(Some(context))
 }
 
-/// Opens the first device that is wanted by `open`. `opened` is locked only for the list, since a
-/// device that stalls would keep others waiting. It is set before that, so `ibv_fork_init` is not
-/// called any more.
+/// Opens the first accepted device with `open`. `opened` is locked only while the list is read,
+/// since a slow device would block other threads. It is set before the device is opened, so that
+/// `ibv_fork_init` is not called any more.
 fn open_from(
     opened: &Mutex<bool>,
     list: impl FnOnce() -> Result<List, c_int>,
@@ -95,15 +95,15 @@ fn open_from(
     created(open(device)).map(Some)
 }
 
-/// What tells a device from all others while a context of it is open: the kernel's index, which it
-/// does not give again, or where kernel or library have none, libibverbs' object of the device. A
-/// name is no identity: a device may be renamed or reset, and another one take its name.
+/// The identity of a device while a context of it is open. It is the kernel's index, which is not
+/// reused, or without one, the address of libibverbs' device object. A name does not identify a
+/// device: a device may be renamed or reset, and another one may take its name.
 #[cfg(feature = "cm")]
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Negative if it is not known.
+    /// Negative if unknown.
     index: c_int,
-    /// The address of libibverbs' object, which lives as long as a context of it.
+    /// The address of libibverbs' object, which lives as long as a context of the device.
     device: usize,
 }
 
@@ -127,9 +127,10 @@ impl Identity {
     }
 
     /// # Safety
-    /// `context` is live and of libibverbs.
+    /// `context` is live and belongs to libibverbs.
     pub(crate) unsafe fn of_context(context: *mut ibv_context) -> Identity {
-        // SAFETY: the context is live (this function's contract), and its device as long as it is.
+        // SAFETY: the context is live (this function's contract), and the device lives as long as
+        // its context.
         unsafe { Identity::of((*context).device) }
     }
 
@@ -139,15 +140,15 @@ impl Identity {
     }
 }
 
-/// The identity of the device behind an open context; `None` if it is not one of libibverbs.
+/// The identity of the device behind an open context; `None` if it does not belong to libibverbs.
 #[cfg(feature = "cm")]
 pub fn identity_of(context: &Context) -> Option<Identity> {
     let is_real = std::ptr::eq(context.control(), &LIBIBVERBS);
-    // SAFETY: its owner keeps the context open, and its table says that it is of libibverbs.
+    // SAFETY: its owner keeps the context open, and its table shows that it belongs to libibverbs.
     is_real.then(|| unsafe { Identity::of_context(context.live()) })
 }
 
-/// Opens a device once more; `None` if it is not there any more.
+/// Opens a device again; `None` if it is gone.
 #[cfg(feature = "cm")]
 pub fn open_again(wanted: Identity) -> Result<Option<Context>, c_int> {
     // SAFETY: the devices are in a list that has not been freed yet.
@@ -157,13 +158,13 @@ pub fn open_again(wanted: Identity) -> Result<Option<Context>, c_int> {
 /// `ibv_is_fork_initialized`, as an integer.
 pub fn fork_status() -> u32 {
     let _opened = opened();
-    // SAFETY: the verb takes no arguments. It only reads, and what writes holds the lock.
+    // SAFETY: the verb takes no arguments. It only reads, and writers hold the lock.
     unsafe { raw::ibv_is_fork_initialized() }
 }
 
 /// The name of the device behind an open context.
 pub fn name_of(context: &Context) -> String {
-    // SAFETY: its owner keeps the context open, and a device is live as long as a context of it.
+    // SAFETY: its owner keeps the context open, and the device lives as long as its context.
     unsafe { name((*context.live()).device) }
 }
 
@@ -188,13 +189,13 @@ struct List {
 }
 
 impl List {
-    /// The list, for who holds `OPENED`.
+    /// The list. The caller holds `OPENED`.
     fn get() -> Result<List, c_int> {
         let mut count: c_int = 0;
         // SAFETY: `count` is a writable local.
         let list = created(unsafe { raw::ibv_get_device_list(&mut count) })?;
         let count = usize::try_from(count).unwrap_or(0);
-        // SAFETY: it is called with such a list, once.
+        // SAFETY: `free` is called once, with this list.
         Ok(List { list, count, free: |list| unsafe { raw::ibv_free_device_list(list) } })
     }
 
@@ -206,19 +207,19 @@ impl List {
 
 impl Drop for List {
     fn drop(&mut self) {
-        // SAFETY: freed once. Opened devices hold references of their own.
+        // SAFETY: freed once. Opened devices hold their own references.
         unsafe { (self.free)(self.list.as_ptr()) };
     }
 }
 
-/// Whether a context's device speaks iWARP. `false` of a context that names no device.
+/// Whether a context's device is iWARP; `false` for a context without a device.
 ///
 /// # Safety
 /// The context is live, or null.
 #[inline]
 pub unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
     let of = |device: *mut ibv_device| {
-        // SAFETY: a device is live as long as a context of it, and its type does not change.
+        // SAFETY: the device lives as long as its context, and its type does not change.
         !device.is_null()
             && unsafe { (*device).transport_type } == ibv_transport_type::IBV_TRANSPORT_IWARP
     };
@@ -230,14 +231,14 @@ pub unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
 mod tests {
     use super::*;
 
-    /// A device that stalls while it is opened does not keep others waiting, and it is too late for
-    /// `ibv_fork_init` from then on.
+    /// A device that is slow to open does not block other threads, and `ibv_fork_init` is too late
+    /// from then on.
     #[test]
-    fn the_lock_is_free_while_a_device_is_opened() {
+    fn no_lock_is_held_while_a_device_is_opened() {
         let (device, context) = (NonNull::<ibv_device>::dangling(), NonNull::dangling());
         let (mut devices, is_opened) = ([device.as_ptr()], Mutex::new(false));
         let list = || {
-            assert!(is_opened.try_lock().is_err(), "the list is looked at with the lock");
+            assert!(is_opened.try_lock().is_err(), "the list is read with the lock held");
             Ok(List { list: NonNull::from(&mut devices).cast(), count: 1, free: |_| () })
         };
         let mut seen = None;
@@ -249,10 +250,10 @@ mod tests {
         assert_eq!(seen, Some((device.as_ptr(), Some(true))));
     }
 
-    /// It is too late for the first time only.
+    /// Only the first call can be too late.
     #[test]
     #[cfg_attr(miri, ignore = "asks the library")]
-    fn what_was_done_in_time_is_done_again_at_any_time() {
+    fn a_repeated_fork_init_always_succeeds() {
         fork_init().unwrap();
         let before = std::mem::replace(&mut *opened(), true);
         let again = fork_init();

@@ -1,4 +1,4 @@
-//! Events that are read without blocking, and copied without their pointers.
+//! Events, read without blocking and copied without their pointers.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -9,10 +9,10 @@ use std::ptr::NonNull;
 use super::control::{Control, Created, created, errno, status};
 use super::types::*;
 
-/// An asynchronous event without its pointer: C's event names an object, which must stay while the
-/// event is unacknowledged and may be destroyed at once afterwards (R13.1).
+/// An asynchronous event without its pointer. C's event names an object, which must stay while the
+/// event is unacknowledged and may be destroyed right after (R13.1).
 pub struct AsyncEvent {
-    /// `enum ibv_event_type`, which may have grown.
+    /// `enum ibv_event_type`, which may have new values.
     pub event_type: u32,
     /// The QP's number, the CQ's or SRQ's context, or the port; 0 for an event of the device.
     pub affiliate: u64,
@@ -39,11 +39,11 @@ pub(crate) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<i
     let channel = created(unsafe { raw::ibv_create_comp_channel(context) })?;
     // SAFETY: the channel was just created.
     let fd = unsafe { (*channel.as_ptr()).fd };
-    // SAFETY: the channel was just created, and nothing else knows it.
+    // SAFETY: the channel was just created, and is not shared yet.
     that_never_blocks(channel, fd, |channel| unsafe { _ = raw::ibv_destroy_comp_channel(channel) })
 }
 
-/// What was made, with a descriptor that never blocks; if it cannot be had, it is destroyed.
+/// Makes the descriptor of a new object nonblocking. If that fails, destroys the object.
 pub(crate) fn that_never_blocks<T>(
     made: NonNull<T>,
     fd: c_int,
@@ -56,13 +56,13 @@ pub(crate) fn that_never_blocks<T>(
     Ok(made)
 }
 
-/// Takes an event and acknowledges it: the `cq_context` of its queue, or the errno, `EAGAIN` if
-/// there is none. Blocks only if the descriptor does. (In line, so that a wake has C's instructions
-/// here: 20 less. Both pointers are in one local: two took a register that the loop over the
-/// completions then lacked, 3 instructions each.)
+/// Takes an event and acknowledges it. Returns the `cq_context` of its queue, or the errno,
+/// `EAGAIN` if there is none. Blocks only if the descriptor does. (Inlining it makes a wake as
+/// short as in C: 20 instructions fewer. Keeping both pointers in one local saves a register in the
+/// loop over the completions, 3 instructions each.)
 ///
 /// # Safety
-/// `channel` is live, and of this table's provider.
+/// `channel` is live and belongs to this table's provider.
 #[inline(always)]
 pub unsafe fn try_get_cq_event(
     control: &Control,
@@ -82,8 +82,8 @@ pub unsafe fn try_get_cq_event(
     if code != 0 {
         return Err(none::<()>(code));
     }
-    // SAFETY: an event was taken, so both were written. The destruction of its queue waits until it
-    // is acknowledged, which happens here, once (R13.1).
+    // SAFETY: an event was taken, so both were written. Destroying its queue waits until it is
+    // acknowledged, which happens here, once (R13.1).
     let name = unsafe {
         (control.ack_cq_events)((*at).0, 1);
         (*at).1
@@ -91,7 +91,7 @@ pub unsafe fn try_get_cq_event(
     Ok(name.addr() as u64)
 }
 
-/// The descriptor, which never blocks from here on (see `create_comp_channel`).
+/// The descriptor, which is nonblocking from here on (see `create_comp_channel`).
 pub(crate) unsafe fn async_fd(context: *mut ibv_context) -> Result<c_int, c_int> {
     // SAFETY: `context` is live (the verb's contract).
     let fd = unsafe { (*context).async_fd };
@@ -144,7 +144,7 @@ pub enum Affiliation {
 }
 
 impl Affiliation {
-    /// The name that its user gave an object: the QP's number, the context of a CQ or SRQ.
+    /// The name of an object for its user: a QP's number, or the context of a CQ or SRQ.
     ///
     /// # Safety
     /// `object` is a live object of this kind.
@@ -195,7 +195,7 @@ impl Affiliation {
     }
 }
 
-/// Sets O_NONBLOCK: reading the descriptor when nothing is there returns EAGAIN.
+/// Sets O_NONBLOCK: reading the descriptor when it is empty returns EAGAIN.
 pub(crate) fn never_block(fd: c_int) -> Result<(), c_int> {
     set_nonblock(fd, true)
 }
@@ -217,21 +217,21 @@ fn set_nonblock(fd: c_int, nonblock: bool) -> Result<(), c_int> {
     if code < 0 { Err(errno()) } else { Ok(()) }
 }
 
-/// A descriptor that is readable once it was written to, and never blocks (eventfd(2)).
+/// A nonblocking descriptor that is readable once it was written to (eventfd(2)).
 pub fn eventfd() -> Result<OwnedFd, c_int> {
     // SAFETY: a system call without pointers.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if fd < 0 {
         return Err(errno());
     }
-    // SAFETY: the descriptor was just opened, and nobody else knows it.
+    // SAFETY: the descriptor was just opened, and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A descriptor that is readable while `fd` is, and gives nothing of it away (epoll(7)).
+/// A descriptor that is readable while `fd` is, and gives no other access to it (epoll(7)).
 ///
-/// Like the next ones, it takes a descriptor that the caller has, not a number, which may be a
-/// descriptor of other code:
+/// Like the functions below, it takes a descriptor that the caller owns, not a number, which may be
+/// a descriptor of other code:
 ///
 /// ```compile_fail,E0308
 /// # use proverbs_sys::events::watching;
@@ -243,13 +243,12 @@ pub fn watching(fd: BorrowedFd<'_>) -> Result<OwnedFd, c_int> {
     if epoll < 0 {
         return Err(errno());
     }
-    // SAFETY: the descriptor was just opened, and nobody else knows it.
+    // SAFETY: the descriptor was just opened, and has no other owner.
     let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
     control(&epoll, libc::EPOLL_CTL_ADD, fd).map(|()| epoll)
 }
 
-/// Has a descriptor that is [`watching`] this one look whether it is readable, and wake who sleeps
-/// on it.
+/// Makes a [`watching`] descriptor check `fd` again, and wake its sleepers if it is readable.
 #[cfg(feature = "cm")]
 pub fn look_again(epoll: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), c_int> {
     control(epoll, libc::EPOLL_CTL_MOD, fd)
@@ -263,9 +262,9 @@ fn control(epoll: &OwnedFd, operation: c_int, fd: BorrowedFd<'_>) -> Result<(), 
     if code < 0 { Err(errno()) } else { Ok(()) }
 }
 
-/// Waits until one of these descriptors is readable, for at most this many milliseconds (without a
-/// bound if negative). Returns a bit for each one that is readable: 0 after the time-out or a
-/// signal. There are at most 32.
+/// Waits until one of these descriptors is readable, for at most this many milliseconds (forever if
+/// negative). Returns a bit for each readable one; 0 after the timeout or a signal. There are at
+/// most 32.
 #[cfg(not(miri))]
 #[inline]
 pub fn wait_readable<const N: usize>(
@@ -279,7 +278,7 @@ pub fn wait_readable<const N: usize>(
     let code = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
     match code {
         ..0 => poll_failed::<N>(),
-        // One descriptor, of which the call returns how many are readable.
+        // With one descriptor, the call returns the number of readable ones.
         _ if N == 1 => Ok(code as u32),
         _ => Ok((0..N).map(|i| u32::from(polls[i].revents != 0) << i).sum()),
     }
@@ -294,7 +293,7 @@ fn poll_failed<const N: usize>() -> Result<u32, c_int> {
     }
 }
 
-/// Miri has no poll(2), so its sleepers look at every descriptor again and again.
+/// Miri has no poll(2), so its sleepers check every descriptor in a loop.
 #[cfg(miri)]
 pub fn wait_readable<const N: usize>(_: [BorrowedFd<'_>; N], _: c_int) -> Result<u32, c_int> {
     std::thread::yield_now();
@@ -311,19 +310,22 @@ mod tests {
     use super::*;
     use crate::control::LIBIBVERBS;
 
-    /// The result of `read` on an empty descriptor. A `read` that sleeps is a failure, not a test
-    /// that hangs.
+    /// The result of `read` on an empty descriptor. A `read` that sleeps fails the test instead of
+    /// hanging it.
     fn ends(read: impl FnOnce() -> c_int + std::marker::Send + 'static) -> c_int {
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || tell.send(read()));
-        told.recv_timeout(Duration::from_secs(30)).expect("it sleeps for an event that is gone")
+        told.recv_timeout(Duration::from_secs(30)).expect(
+            "the read sleeps for an event that is \
+            gone",
+        )
     }
 
-    /// No descriptor that this crate makes goes to programs that are started, and no read of one
-    /// blocks.
+    /// Descriptors of this crate are not inherited by child programs, and reading them does not
+    /// block.
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
-    fn descriptors_are_not_passed_on() {
+    fn descriptors_are_not_inherited() {
         // SAFETY: a system call on a descriptor, without pointers.
         let flags = |fd: &OwnedFd, what| unsafe { libc::fcntl(fd.as_raw_fd(), what) };
         let event = eventfd().unwrap();
@@ -338,13 +340,13 @@ mod tests {
         assert_eq!(never_block(-1), Err(libc::EBADF));
     }
 
-    /// A descriptor that watches another is readable while that is, and cannot be read itself.
+    /// A watching descriptor is readable while its target is, and cannot be read itself.
     #[test]
     #[cfg_attr(miri, ignore = "poll(2)")]
-    fn readiness_is_seen_from_outside() {
+    fn readiness_is_visible_through_a_watch() {
         use std::io::{Read, Write};
         let file = std::fs::File::open("/").unwrap();
-        assert_eq!(watching(file.as_fd()).err(), Some(libc::EPERM), "epoll(7) watches no files");
+        assert_eq!(watching(file.as_fd()).err(), Some(libc::EPERM), "epoll(7) cannot watch files");
         let (mut watched, mut peer) = UnixStream::pair().unwrap();
         let watching = watching(watched.as_fd()).unwrap();
         let fd = watching.as_fd();
@@ -356,13 +358,13 @@ mod tests {
         watched.read_exact(&mut [0]).unwrap();
         assert_eq!(wait_readable([fd], 0), Ok(0));
         drop(watched);
-        assert_eq!(wait_readable([fd], 0), Ok(0), "what is gone is not watched");
+        assert_eq!(wait_readable([fd], 0), Ok(0), "a closed descriptor is not watched");
     }
 
-    /// Each event is acknowledged once, since the destruction of its queue waits for that; and what
-    /// was not taken is not.
+    /// Each event taken is acknowledged once, since destroying its queue waits for that. Without an
+    /// event there is nothing to acknowledge.
     #[test]
-    fn an_event_that_is_taken_is_acknowledged() {
+    fn a_taken_event_is_acknowledged() {
         use crate::tests::{ANSWER, answered, saw, seen};
         unsafe extern "C" fn get(
             _: *mut ibv_comp_channel,
@@ -377,7 +379,7 @@ mod tests {
             saw(format!("{count} acknowledged"));
         }
         static NOTING: Control = Control { get_cq_event: get, ack_cq_events: ack, ..LIBIBVERBS };
-        // SAFETY: what takes C's place does not look at the channel.
+        // SAFETY: the stub does not use the channel.
         let take = || unsafe { try_get_cq_event(&NOTING, ptr::null_mut()) };
         assert_eq!(take(), Ok(9));
         assert_eq!(seen(), ["taken", "1 acknowledged"]);
@@ -386,10 +388,10 @@ mod tests {
         assert_eq!(seen(), ["taken"]);
     }
 
-    /// What cannot be had as it must be is not left over.
+    /// An object that cannot be made nonblocking is not leaked.
     #[test]
     #[cfg_attr(miri, ignore = "fcntl(2)")]
-    fn what_may_block_is_destroyed() {
+    fn an_object_that_may_block_is_destroyed() {
         let (mut made, mut destroyed) = (7, 0);
         let (reader, _writer) = std::io::pipe().unwrap();
         let fds = [reader.as_raw_fd(), -1];
@@ -400,17 +402,17 @@ mod tests {
         assert_eq!((all, destroyed), ([Ok(()), Err(libc::EBADF)], 1));
     }
 
-    /// A descriptor that was opened for reading alone has no flags.
+    /// A descriptor that was opened only for reading has no flags.
     #[test]
     #[cfg_attr(miri, ignore = "fcntl(2)")]
-    fn any_descriptor_can_be_made_not_to_block() {
+    fn any_descriptor_can_be_made_nonblocking() {
         use std::io::Read;
         let (mut reader, _writer) = std::io::pipe().unwrap();
         never_block(reader.as_raw_fd()).unwrap();
         let error = reader.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
         assert_eq!(never_block(-1), Err(libc::EBADF));
-        // This one has flags, and nothing that can be read.
+        // This one has flags, and nothing to read.
         use std::os::unix::fs::OpenOptionsExt;
         let path = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open("/");
         assert_eq!(never_block(path.unwrap().as_raw_fd()), Err(libc::EBADF));
@@ -418,16 +420,16 @@ mod tests {
 
     const CLOSED: &str = "PROVERBS_CLOSED_INPUT";
 
-    /// What the test below starts: a process may have closed its input, whose number is as good as
-    /// any other; and may have no number left.
+    /// The child process of the test below. A process may have closed its input, whose number is as
+    /// valid as any other, and it may have no number left.
     #[test]
-    #[ignore = "started by descriptors_that_cannot_be_had_are_an_errno"]
+    #[ignore = "started by a_descriptor_that_cannot_be_created_is_an_errno"]
     fn descriptors_of_a_process_without_input() {
         if std::env::var_os(CLOSED).is_none() {
             return;
         }
         let watched = eventfd().unwrap();
-        // SAFETY: nothing of this process uses its input.
+        // SAFETY: this process does not use its input.
         unsafe { libc::close(0) };
         assert_eq!(eventfd().unwrap().as_raw_fd(), 0);
         assert_eq!(watching(watched.as_fd()).unwrap().as_raw_fd(), 0);
@@ -440,7 +442,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri starts no processes")]
-    fn descriptors_that_cannot_be_had_are_an_errno() {
+    fn a_descriptor_that_cannot_be_created_is_an_errno() {
         let name = "events::tests::descriptors_of_a_process_without_input";
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args([name, "--exact", "--ignored", "--test-threads=1"])
@@ -451,15 +453,15 @@ mod tests {
         assert!(child.status.success() && said.contains("1 passed"), "{said}");
     }
 
-    /// An object is named by what its user gave it, or by its number.
+    /// An object is identified by the value that its user gave it, or by its number.
     #[test]
-    fn an_event_names_its_object() {
+    fn an_event_identifies_its_object() {
         let context = ptr::without_provenance_mut(9);
         let mut qp = ibv_qp { qp_num: 17, qp_context: context, ..zeroed() };
         let mut cq = ibv_cq { cq_context: context, ..zeroed() };
         let mut srq = ibv_srq { srq_context: context, ..zeroed() };
         let copied = |event: raw::ibv_event_type, element| {
-            // SAFETY: the object is one of the queue pair above, and named for no other kind.
+            // SAFETY: the object is the queue pair above, and no other kind is named.
             let copied = unsafe { copy(&RawAsyncEvent { element, event_type: event as u32 }) };
             assert_eq!(copied.event_type, event as u32);
             copied.affiliate
@@ -477,9 +479,9 @@ mod tests {
         assert_eq!(unsafe { Affiliation::Srq.name((&raw mut srq).cast()) }, 9);
     }
 
-    /// What names no object that is known is of the device.
+    /// Events of unknown types are about the device.
     #[test]
-    fn each_event_is_of_its_kind_of_object() {
+    fn each_event_has_its_kind_of_object() {
         use raw::ibv_event_type::*;
         let kind = |event: raw::ibv_event_type| match Affiliation::of(event as u32) {
             Affiliation::Qp => "qp",
@@ -495,12 +497,12 @@ mod tests {
         assert!(matches!(Affiliation::of(1000), Affiliation::Device));
     }
 
-    /// libibverbs reads a descriptor whose event another thread took meanwhile.
+    /// Another thread took the event before libibverbs reads the descriptor.
     ///
-    /// Holds S1: a look at an event does not sleep if another thread took the event.
+    /// Holds S1: checking for an event does not sleep if another thread took the event.
     #[test]
     #[cfg_attr(miri, ignore = "calls libibverbs")]
-    fn an_event_that_is_gone_is_not_slept_for() {
+    fn a_read_does_not_sleep_for_a_taken_event() {
         let (empty, _other) = UnixStream::pair().unwrap();
         let fd = empty.as_raw_fd();
         never_block(fd).unwrap();
@@ -512,10 +514,10 @@ mod tests {
         assert_eq!(errno, libc::EAGAIN);
     }
 
-    /// Holds S1: a look at an event does not sleep if another thread took the event.
+    /// Holds S1: checking for an event does not sleep if another thread took the event.
     #[test]
     #[cfg_attr(miri, ignore = "calls libibverbs")]
-    fn an_asynchronous_event_that_is_gone_is_not_slept_for() {
+    fn a_read_does_not_sleep_for_a_taken_asynchronous_event() {
         let (empty, _other) = UnixStream::pair().unwrap();
         let fd = empty.as_raw_fd();
         let errno = ends(move || {

@@ -1,10 +1,10 @@
 //! Extended verbs: the functions of `struct verbs_context`, and the structs that newer libraries
-//! made longer. Their names are C's.
+//! extended. Their names are C's.
 //!
-//! A `verbs_context` ends with the `ibv_context` that programs know, and grows at its head. So an
-//! operation lies at a fixed distance before the context, in every rdma-core, and exists if the
-//! library's `sz` reaches that far and the pointer is not null. `bindings::agreement` holds the
-//! distances against the C headers.
+//! A `verbs_context` ends with the `ibv_context` that programs see, and grows at its head. So an
+//! operation has a fixed distance before the context, in every rdma-core. It exists if the
+//! library's `sz` reaches that far and the pointer is not null. `bindings::agreement` compares the
+//! distances with the C headers.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -14,23 +14,23 @@ use std::mem::size_of;
 use super::control::{Answer, done};
 use super::types::*;
 
-/// The distances of operations before the context, bytes.
+/// The distances of operations before the context, in bytes.
 pub const QUERY_PORT: usize = 320;
 pub const QUERY_DEVICE_EX: usize = 104;
 const SZ: usize = 8;
-/// `sz` of a `verbs_context` without operations: `context` itself, as C counts it.
+/// `sz` of a `verbs_context` without operations: it includes `context` itself, as C counts it.
 pub const BARE: usize = 328;
 
-/// An extended operation of a device of libibverbs; EOPNOTSUPP if the library or the provider lacks
+/// An extended operation of a libibverbs device; EOPNOTSUPP if the library or the provider lacks
 /// it.
 ///
 /// # Safety
-/// `context` is live and of libibverbs. `F` is the type of the optional operation at `distance`,
-/// which is one of those above, or of `memory`.
+/// `context` is live and belongs to libibverbs. `F` is the type of the optional operation at
+/// `distance`, which is one of the constants above, or of `memory`.
 pub(crate) unsafe fn op<F: Copy>(context: *mut ibv_context, distance: usize) -> Result<F, c_int> {
-    // SAFETY: a context whose `abi_compat` is all ones is the end of a `verbs_context`, whose `sz`
-    // lies before it, and says how far it reaches. What it reaches has the type that the caller
-    // names, and a null function is a `None`.
+    // SAFETY: a context whose `abi_compat` is all ones is the end of a `verbs_context`. The `sz`
+    // before it gives its size. An operation within that size has the type that the caller names,
+    // and a null function is a `None`.
     unsafe {
         let is_extended = (*context).abi_compat.addr() == usize::MAX;
         if is_extended && context.byte_sub(SZ).cast::<usize>().read() >= BARE + distance {
@@ -41,8 +41,8 @@ pub(crate) unsafe fn op<F: Copy>(context: *mut ibv_context, distance: usize) -> 
     Err(libc::EOPNOTSUPP)
 }
 
-/// `struct ibv_port_attr` as of rdma-core 49, in which `active_speed_ex` was added at its end,
-/// whatever the headers are that the bindings were made of.
+/// `struct ibv_port_attr` as of rdma-core 49, which added `active_speed_ex` at the end. It does not
+/// depend on the headers that the bindings were made from.
 #[repr(C)]
 pub union PortAttr {
     c: ibv_port_attr,
@@ -70,7 +70,8 @@ impl PortAttr {
         unsafe { &mut self.c }
     }
 
-    /// The speed of a lane, for speeds that need more than 8 bits; 0 if the library does not tell.
+    /// The speed of a lane, for speeds that need more than 8 bits; 0 if the library does not report
+    /// it.
     pub fn active_speed_ex(&self) -> u32 {
         // SAFETY: all of the union is written when it is made, and consists of integers.
         unsafe { self.words[13] }
@@ -85,15 +86,15 @@ impl Default for PortAttr {
 
 type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut PortAttr, usize) -> c_int;
 
-/// `ibv_query_port`, as C's inline does it. The exported function has the struct of IBVERBS_1.1
-/// compiled in, which ends with `flags`.
+/// `ibv_query_port`, like C's inline. The exported function has the struct of IBVERBS_1.1 compiled
+/// in, which ends with `flags`.
 ///
 /// # Safety
-/// As for the verb: `context` is live and of libibverbs.
+/// As for the verb: `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8) -> Answer<PortAttr> {
     let mut attr = PortAttr::default();
-    // SAFETY: the context is the verb's, and the attributes are a local. The operation is told how
-    // long `attr` is; the exported function writes no more than 48 bytes.
+    // SAFETY: the context is live (the verb's contract), and the attributes are a local. The
+    // operation receives the size of `attr`; the exported function writes no more than 48 bytes.
     done(unsafe {
         match op::<QueryPort>(context, QUERY_PORT) {
             Ok(query) => query(context, port, &mut attr, size_of::<PortAttr>()),
@@ -169,29 +170,29 @@ structs! {
 type QueryDeviceEx =
     unsafe extern "C" fn(*mut ibv_context, *const c_void, *mut ibv_device_attr_ex, usize) -> c_int;
 
-/// `ibv_query_device_ex`, as C's inline does it: without the operation, `ibv_query_device` tells
-/// the original attributes, and the others are 0.
+/// `ibv_query_device_ex`, like C's inline. Without the operation, `ibv_query_device` returns the
+/// original attributes, and the others are 0.
 ///
 /// # Safety
-/// As for the verb: `context` is live and of libibverbs.
+/// As for the verb: `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn query_device_ex(context: *mut ibv_context) -> Answer<ibv_device_attr_ex> {
-    // SAFETY: the context is the verb's.
+    // SAFETY: the context is live (the verb's contract).
     if let Some(answer) = unsafe { ask_device(context) } {
         return answer;
     }
     let mut attr = zeroed::<ibv_device_attr_ex>();
-    // SAFETY: the context is the verb's, and the attributes are a local.
+    // SAFETY: the context is live (the verb's contract), and the attributes are a local.
     done(unsafe { raw::ibv_query_device(context, &mut attr.orig_attr) }).map(|()| attr)
 }
 
-/// The operation's answer; `None` if the library does not have the operation.
+/// The operation's result; `None` if the library does not have the operation.
 ///
 /// # Safety
 /// As for `query_device_ex`.
 unsafe fn ask_device(context: *mut ibv_context) -> Option<Answer<ibv_device_attr_ex>> {
     let mut attr = zeroed::<ibv_device_attr_ex>();
-    // SAFETY: the context is the verb's (this function's contract), and the attributes are a local.
-    // The operation is told how long they are, and asked for nothing in particular.
+    // SAFETY: the context is live (this function's contract), and the attributes are a local. The
+    // operation receives their size, and no input.
     let code = unsafe {
         let query = op::<QueryDeviceEx>(context, QUERY_DEVICE_EX).ok()?;
         query(context, std::ptr::null(), &mut attr, size_of::<ibv_device_attr_ex>())
@@ -209,7 +210,7 @@ mod tests {
 
     const WORDS: usize = QUERY_PORT / 8;
 
-    /// An older library fills less than there is.
+    /// An older library fills only its own fields.
     unsafe extern "C" fn port(
         _: *mut ibv_context,
         port: u8,
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_library_does_not_tell_of_a_port_is_zero() {
+    fn port_attributes_that_a_library_lacks_are_zero() {
         let context = context::<WORDS>(BARE + QUERY_PORT, &[(QUERY_PORT, port as *const ())]);
         // SAFETY: the context has the operation.
         let attr = unsafe { query_port(context, 2) }.unwrap();
@@ -237,14 +238,14 @@ mod tests {
         attr: *mut ibv_device_attr_ex,
         size: usize,
     ) -> c_int {
-        // SAFETY: the attributes are the caller's.
+        // SAFETY: the caller passes writable attributes.
         unsafe { (*attr).max_dm_size = 7 };
         assert!(input.is_null() && size == size_of::<ibv_device_attr_ex>());
         answered("device")
     }
 
     #[test]
-    fn what_is_not_told_of_a_device_is_zero() {
+    fn device_attributes_that_a_library_lacks_are_zero() {
         let ask = |size, answer| {
             ANSWER.set(answer);
             let context = context::<WORDS>(size, &[(QUERY_DEVICE_EX, device as *const ())]);
@@ -268,14 +269,14 @@ mod tests {
         17
     }
 
-    /// The end of a `verbs_context`: pointers, of which the last is `sz`, and the context.
+    /// The end of a `verbs_context`: pointers, the last of which is `sz`, and the context.
     #[repr(C)]
     struct Fake {
         head: [*const c_void; 64],
         context: ibv_context,
     }
 
-    /// What an operation comes to, in a context with this `abi_compat` and `sz`.
+    /// The operation found in a context with this `abi_compat` and `sz`.
     fn found(abi_compat: usize, sz: usize, operation: *const c_void) -> Option<c_int> {
         const WORD: usize = size_of::<*const c_void>();
         let mut fake = Fake { head: [ptr::null(); 64], context: zeroed() };
@@ -283,14 +284,14 @@ mod tests {
         fake.head[64 - SZ / WORD] = ptr::without_provenance(sz);
         fake.head[64 - QUERY_PORT / WORD] = operation;
         let fake = &raw mut fake;
-        // SAFETY: the context lies behind pointers, as in a `verbs_context`, within one struct. The
-        // operation has the type that is named.
+        // SAFETY: the context comes after the pointers, as in a `verbs_context`, within one struct.
+        // The operation has the named type.
         let op = unsafe { op::<Operation>(&raw mut (*fake).context, QUERY_PORT) };
         op.map(|op| op()).ok()
     }
 
     #[test]
-    fn an_operation_is_there_if_context_library_and_provider_have_it() {
+    fn an_operation_needs_context_library_and_provider() {
         let there = operation as *const c_void;
         for (abi_compat, sz, operation, expected) in [
             (usize::MAX, BARE + QUERY_PORT, there, Some(17)),
@@ -298,7 +299,7 @@ mod tests {
             (usize::MAX, BARE + QUERY_PORT - 1, there, None),
             (usize::MAX, 0, there, None),
             (usize::MAX, BARE + QUERY_PORT, ptr::null(), None),
-            // A context of before there were extended verbs.
+            // A context from before extended verbs existed.
             (0, BARE + QUERY_PORT, there, None),
         ] {
             assert_eq!(found(abi_compat, sz, operation), expected, "{abi_compat:#x}, {sz}");

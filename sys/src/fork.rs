@@ -42,13 +42,13 @@ pub fn fork_status() -> ForkStatus {
     ForkStatus::from_c(device::fork_status())
 }
 
-/// Has the library keep registered pages out of children from now on (`ibv_fork_init`), before the
-/// first device is opened. Returns the status, which is not [`Disabled`](ForkStatus::Disabled).
+/// Makes the library keep registered pages out of children from now on (`ibv_fork_init`). Call it
+/// before the first device is opened. Returns the status, which is not
+/// [`Disabled`](ForkStatus::Disabled).
 ///
-/// A child does not have those pages: it gets SIGSEGV where it touches one, and the rest of such a
-/// page is missing too. A child that calls exec(2) at once, like that of
-/// [`Command`](std::process::Command), touches none. Where the kernel copies pinned pages nothing
-/// is done, and nothing is missing.
+/// A child does not have those pages: accessing one is a SIGSEGV, and the rest of such a page is
+/// missing too. A child that calls exec(2) at once, like a [`Command`](std::process::Command),
+/// accesses none. If the kernel copies pinned pages, this does nothing, and no page is missing.
 ///
 /// ```
 /// use proverbs::device::{ForkStatus, fork_init};
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_fork_may_do() {
+    fn each_status_permits_a_fork_or_not() {
         let all = [0, 1, 2].map(ForkStatus::from_c);
         assert_eq!(all, [ForkStatus::Disabled, ForkStatus::Enabled, ForkStatus::Unneeded]);
     }

@@ -1,7 +1,7 @@
-//! Entries of GID tables with their kind: `ibv_query_gid_ex` and `ibv_query_gid_table`.
+//! Entries of GID tables with their type: `ibv_query_gid_ex` and `ibv_query_gid_table`.
 //!
-//! libibverbs has both since rdma-core 32, as functions that C's inlines call. They are looked up
-//! when used; without them, the kernel's files in `/sys` say the same.
+//! libibverbs has had both since rdma-core 32, as functions that C's inlines call. They are looked
+//! up on first use. Without them, the kernel's files in `/sys` have the same data.
 
 use std::ffi::{CStr, c_int};
 use std::fs;
@@ -13,7 +13,7 @@ use super::symbols::symbols;
 use super::types::*;
 use crate::terms::gid::Gid;
 
-/// C's struct, which the functions are told the size of.
+/// C's struct. The functions receive its size.
 #[repr(C)]
 #[allow(non_camel_case_types)] // C's name
 #[derive(Clone, Copy)]
@@ -53,28 +53,28 @@ symbols! {
 /// An entry of a port's table: ENODATA if it is empty.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn query_gid_ex(
     context: *mut ibv_context,
     port: u8,
     index: u32,
 ) -> Answer<ibv_gid_entry> {
     let Some(query) = symbols().query_ex else {
-        // SAFETY: the context is the verb's.
+        // SAFETY: the context is live (the verb's contract).
         return unsafe { Files::of(context) }.entry(port, index);
     };
     let mut entry = zeroed();
     let size = size_of::<ibv_gid_entry>();
-    // SAFETY: the context is the verb's, the entry is a local, and the size is the entry's.
+    // SAFETY: the context is live (the verb's contract), and the entry is a local of this size.
     let code = unsafe { query(context, port.into(), index, &mut entry, 0, size) };
-    // Some versions of the library return -1 and set errno, others return the errno.
+    // Some versions of the library return -1 and set errno; others return the errno.
     done(code).map(|()| entry)
 }
 
-/// The filled entries of all ports, no more than `most`.
+/// The filled entries of all ports, at most `most`.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn query_gid_table(
     context: *mut ibv_context,
     ports: &[(u8, u32)],
@@ -82,7 +82,8 @@ pub(crate) unsafe fn query_gid_table(
     let most: usize = ports.iter().map(|(_, len)| *len as usize).sum();
     let mut entries = vec![zeroed(); most];
     if let Some(query) = symbols().query_table {
-        // SAFETY: the context is the verb's, and there is room for `most` entries of this size.
+        // SAFETY: the context is live (the verb's contract), and there is room for `most` entries
+        // of this size.
         let found =
             unsafe { query(context, entries.as_mut_ptr(), most, 0, size_of::<ibv_gid_entry>()) };
         let Ok(found) = usize::try_from(found) else {
@@ -91,7 +92,7 @@ pub(crate) unsafe fn query_gid_table(
         entries.truncate(found);
         return Ok(entries);
     }
-    // SAFETY: the context is the verb's.
+    // SAFETY: the context is live (the verb's contract).
     unsafe { Files::of(context) }.table(ports)
 }
 
@@ -100,14 +101,14 @@ struct Files(PathBuf);
 
 impl Files {
     /// # Safety
-    /// `context` is live and of libibverbs.
+    /// `context` is live and belongs to libibverbs.
     unsafe fn of(context: *mut ibv_context) -> Files {
-        // SAFETY: a device is live as long as its context, and the path is a C string inside it.
+        // SAFETY: the device lives as long as its context, and the path is a C string inside it.
         let path = unsafe { CStr::from_ptr((&raw const (*(*context).device).ibdev_path).cast()) };
         Files(PathBuf::from(path.to_string_lossy().into_owned()))
     }
 
-    /// The filled entries of these ports, of each as many as there are.
+    /// The filled entries of these ports, given as port and table length.
     fn table(&self, ports: &[(u8, u32)]) -> Answer<Vec<ibv_gid_entry>> {
         let all = ports.iter().flat_map(|&(port, len)| (0..len).map(move |index| (port, index)));
         let entries = all.map(|(port, index)| self.entry(port, index));
@@ -125,7 +126,7 @@ impl Files {
         if gid.is_unspecified() {
             return Err(libc::ENODATA);
         }
-        // The kernel has one name for the first two, which the link layer tells apart.
+        // The kernel has one name for the first two types; the link layer distinguishes them.
         let gid_type = match read(format!("gid_attrs/types/{index}")).as_deref().map(str::trim) {
             Ok("RoCE v2") => ROCE_V2,
             _ => match read("link_layer".into()).as_deref().map(str::trim) {
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "makes files")]
-    fn the_kernels_files_say_the_same() {
+    fn the_kernels_files_have_the_same_data() {
         let root = std::env::temp_dir().join(format!("proverbs-gids-{}", std::process::id()));
         let write = |path: &str, text: &str| {
             let path = root.join("ports/1").join(path);
@@ -181,7 +182,7 @@ mod tests {
         };
         assert_eq!((table(&[(1, 3)]), table(&[(1, 1)])), (Ok(vec![0, 1]), Ok(vec![0])));
         assert_eq!((table(&[]), table(&[(1, 4)])), (Ok(vec![]), Err(libc::EINVAL)));
-        // (A folder is no file that can be read.)
+        // (A directory cannot be read as a file.)
         fs::create_dir(root.join("ports/1/gids/4")).unwrap();
         write("gids/5", "no GID\n");
         assert_eq!((told(4), told(5)), (Err(libc::EISDIR), Err(libc::EIO)));
@@ -203,7 +204,7 @@ mod tests {
         flags: u32,
         size: usize,
     ) -> c_int {
-        // SAFETY: the entry is the caller's.
+        // SAFETY: the caller passes a writable entry.
         unsafe { entry.write(told(port, index)) };
         answered(format!("port {port}, index {index}, {flags}, {size}"))
     }
@@ -215,19 +216,19 @@ mod tests {
         flags: u32,
         size: usize,
     ) -> isize {
-        // SAFETY: there is room for as many as the caller says, more than one.
+        // SAFETY: there is room for the number of entries that the caller gives, more than one.
         unsafe { entries.write(told(1, 5)) };
         answered(format!("most {most}, {flags}, {size}")) as isize
     }
 
-    /// The library says an errno by -1, or as it is; and of a table how many entries it has.
+    /// The library reports an errno by -1 or directly, and the number of entries of a table.
     #[test]
-    fn what_the_library_says_is_told() {
+    fn the_librarys_results_are_returned() {
         REPLACED.set(Some(Symbols { query_ex: Some(ex), query_table: Some(table) }));
         let context = context::<1>(0, &[]);
         let ask = |answer| {
             ANSWER.set(answer);
-            // SAFETY: what takes C's place does not use the context.
+            // SAFETY: the stub does not use the context.
             let entry = unsafe { query_gid_ex(context, 2, 9) };
             entry.map(|entry| (entry.port_num, entry.gid_index, entry.ndev_ifindex))
         };
@@ -237,7 +238,7 @@ mod tests {
 
         let ask = |answer| {
             ANSWER.set(answer);
-            // SAFETY: what takes C's place does not use the context.
+            // SAFETY: the stub does not use the context.
             let found = unsafe { query_gid_table(context, &[(1, 3), (2, 4)]) };
             found.map(|found| found.iter().map(|entry| entry.gid_index).collect::<Vec<_>>())
         };
@@ -246,16 +247,16 @@ mod tests {
         assert_eq!(seen(), ["most 7, 0, 32"; 3]);
     }
 
-    /// Without the functions, the files of the device are read.
+    /// Without the functions, the device's files are read.
     #[test]
     #[cfg_attr(miri, ignore = "makes files")]
-    fn an_older_library_is_not_asked() {
+    fn an_older_library_falls_back_to_files() {
         let root = std::env::temp_dir().join(format!("proverbs-gid-{}", std::process::id()));
         fs::create_dir_all(root.join("ports/1/gids")).unwrap();
         fs::write(root.join("ports/1/gids/0"), "fe80::1\n").unwrap();
         REPLACED.set(Some(Symbols::default()));
         let context = context::<1>(0, &[]);
-        // SAFETY: the context and its device are this test's.
+        // SAFETY: the context and its device belong to this test.
         let path = unsafe { &mut (*(*context).device).ibdev_path };
         for (to, from) in path.iter_mut().zip(root.to_str().unwrap().bytes()) {
             *to = from as _;
@@ -269,8 +270,8 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "asks the dynamic linker")]
-    fn this_library_has_both_functions() {
+    #[cfg_attr(miri, ignore = "uses the dynamic linker")]
+    fn the_installed_library_has_both_functions() {
         let symbols = symbols();
         assert!(symbols.query_ex.is_some() && symbols.query_table.is_some());
     }

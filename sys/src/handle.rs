@@ -1,10 +1,10 @@
 //! One untyped owner for each kind of verbs object: `Drop` is implemented here and nowhere else.
 //!
-//! The typed shells (`QueuePair<T, S, P>` and the rest) change their type freely because they own
-//! one of these and have no `Drop` of their own.
+//! The typed shells (`QueuePair<T, S, P>` and the rest) own one of these and do not implement
+//! `Drop`, so they can change their type freely.
 
-// No model: each copy of what a device never changes is made once. Their list is read and changed
-// under its lock, and nothing else is locked meanwhile.
+// No model: each attribute that a device never changes is copied once. The map of ports is read and
+// changed under its lock, and no other lock is taken while it is held.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ use crate::sync::lock;
 /// A C object that a control verb destroys.
 ///
 /// # Safety
-/// Verbs may be called on it from any thread (R17.1), unless it is of a lane.
+/// Verbs may be called on it from any thread (R17.1), unless it is in a lane.
 pub unsafe trait Object: Sized {
-    /// What must outlive this object (rules R11.8 and R12.1), or lives as long as it.
+    /// The objects that must outlive this one (rules R11.8 and R12.1), or live as long as it.
     type Parents;
     /// Its name in C.
     const NAME: &'static str;
@@ -44,42 +44,42 @@ pub unsafe trait Object: Sized {
     unsafe fn destroy(control: &Control, this: *mut Self) -> Answer;
 }
 
-/// What keeps an object alive that was made elsewhere.
+/// The value that keeps a foreign object alive.
 pub type KeepAlive = Box<dyn Any + Send + Sync>;
 
 /// The owner of one C object.
 pub struct Handle<O: Object> {
     // Invariants:
-    // - `ptr` is live until `destroyed` is set, and is of `control`'s provider. If `taken` is set,
-    //   object and `parents` belong to another owner.
-    // - `parents` is dropped only after the object was destroyed: an object whose destruction the
-    //   provider refuses leaks together with all that it needs.
-    // - An object with a `keeper` is not ours to destroy: it is live until the keeper is dropped,
-    //   which happens in the place of its destruction.
+    // - `ptr` is live until `destroyed` is set, and belongs to `control`'s provider. If `taken` is
+    //   set, another owner has the object and `parents`.
+    // - `parents` is dropped only after the object was destroyed. An object that the provider
+    //   refuses to destroy leaks together with its parents.
+    // - An object with a `keeper` is not destroyed here: it is live until the keeper is dropped,
+    //   which replaces its destruction.
     ptr: NonNull<O>,
     control: &'static Control,
     parents: ManuallyDrop<O::Parents>,
-    /// Nobody looks into it, so that no panic leaves something broken to be seen.
+    /// No code looks into it, so a panic cannot expose a broken state.
     keeper: Option<AssertUnwindSafe<KeepAlive>>,
     destroyed: bool,
-    /// Object and parents have another owner.
+    /// Another owner has the object and its parents.
     taken: bool,
 }
 
-// SAFETY: verbs are thread-safe on any object (R17.1). The exceptions are excluded by the typed
-// shells: posting and polling from two threads with one set of books by `&mut`, and any use of a
-// lane's objects by another thread, since their shells are not `Send`.
+// SAFETY: verbs are thread-safe on any object (R17.1). The typed shells exclude the exceptions:
+// `&mut` prevents posting and polling from two threads with one set of counters, and shells of lane
+// objects are not `Send`.
 unsafe impl<O: Object<Parents: Send>> Send for Handle<O> {}
 // SAFETY: shared access gives the pointer and the parents, which are Sync. Verbs are thread-safe on
-// any object (R17.1), but for those of lanes, whose shells are not `Sync`.
+// any object (R17.1), except objects of lanes, whose shells are not `Sync`.
 unsafe impl<O: Object<Parents: Sync>> Sync for Handle<O> {}
 
 impl<O: Object> Handle<O> {
     /// # Safety
     /// - `ptr` is a live object of `control`'s provider, and nothing else destroys it.
     /// - The functions of `control` keep the contracts of their C namesakes ([`Control`]).
-    /// - `parents` are the objects that it was made of.
-    /// - If it is of a lane, the caller keeps this value, and references to it, on the lane's
+    /// - `parents` are the objects that it was made from.
+    /// - If it is in a lane, the caller keeps this value, and references to it, on the lane's
     ///   thread.
     pub unsafe fn new(ptr: NonNull<O>, control: &'static Control, parents: O::Parents) -> Self {
         // INVARIANT: the object is live and has no other owner (this function's contract).
@@ -96,7 +96,7 @@ impl<O: Object> Handle<O> {
     /// The handle of an object that `keeper` keeps alive.
     ///
     /// # Safety
-    /// As for [`new`](Self::new), but the object is destroyed by another owner, and live until
+    /// As for [`new`](Self::new), but another owner destroys the object, and it is live until
     /// `keeper` is dropped.
     pub unsafe fn kept(
         ptr: NonNull<O>,
@@ -133,18 +133,18 @@ impl<O: Object> Handle<O> {
     /// Test only: replaces the provider.
     ///
     /// # Safety
-    /// The object is one of `control`'s provider.
+    /// The object belongs to `control`'s provider.
     #[cfg(any(test, feature = "testing"))]
     pub unsafe fn replace_control(&mut self, control: &'static Control) {
         self.control = control;
     }
 
-    /// The object, which is live as long as this value is not closed.
+    /// The object, which is live until this value is closed.
     ///
     /// # Panics
     /// If the object was destroyed, or has another owner.
     pub fn live(&self) -> *mut O {
-        assert!(!self.is_closed(), "the object is gone");
+        assert!(!self.is_closed(), "the object was destroyed or moved to another owner");
         self.ptr.as_ptr()
     }
 
@@ -157,16 +157,16 @@ impl<O: Object> Handle<O> {
         &self.parents
     }
 
-    /// Exchanges what must outlive the object, after a verb did so.
+    /// Replaces the parents, after a verb changed them.
     ///
     /// # Safety
-    /// The object needs `parents`, and not the former ones.
+    /// The object needs `parents`, and no longer the former ones.
     pub unsafe fn set_parents(&mut self, parents: O::Parents) -> O::Parents {
         debug_assert!(!self.is_closed());
         std::mem::replace(&mut *self.parents, parents)
     }
 
-    /// Whether the object was made elsewhere, and is not ours to destroy or change.
+    /// Whether the object was made elsewhere, so that it must not be destroyed or changed here.
     pub fn is_kept(&self) -> bool {
         self.keeper.is_some()
     }
@@ -175,20 +175,20 @@ impl<O: Object> Handle<O> {
         self.destroyed || self.taken
     }
 
-    /// Moves the object to another owner. This one counts as closed from here on.
+    /// Moves the object to another owner. This handle counts as closed from here on.
     ///
     /// # Panics
-    /// If this one is closed.
+    /// If this handle is closed.
     pub fn take(&mut self) -> Self {
-        assert!(!self.is_closed(), "the object is gone");
+        assert!(!self.is_closed(), "the object was destroyed or moved to another owner");
         self.taken = true;
         // SAFETY: taken once: from now on this value neither uses nor drops the parents.
         let parents = unsafe { ManuallyDrop::take(&mut self.parents) };
         Handle::of(self.ptr, self.control, parents, self.keeper.take())
     }
 
-    /// Destroys the object now. If the provider refuses, returns the errno, and the object lives
-    /// on.
+    /// Destroys the object now. If the provider refuses, returns the errno, and the object stays
+    /// alive.
     pub fn close(&mut self) -> Result<(), c_int> {
         if self.is_closed() {
             return Ok(());
@@ -229,7 +229,7 @@ impl<O: Object> Drop for Handle<O> {
 
 macro_rules! object {
     ($c:ident, $verb:ident, $parents:ty $(, $number:ident)?) => {
-        // SAFETY: an object of verbs.h.
+        // SAFETY: the type is an object of verbs.h.
         unsafe impl Object for $c {
             type Parents = $parents;
             const NAME: &'static str = stringify!($c);
@@ -263,19 +263,19 @@ pub type Qp = Handle<ibv_qp>;
 pub type Xrcd = Handle<ibv_xrcd>;
 pub type XrcTarget = Handle<TargetQp>;
 
-/// A queue pair that is a target of XRC: it has neither protection domain nor completion queues.
+/// A queue pair that is an XRC target: it has neither protection domain nor completion queues.
 #[repr(transparent)]
 pub struct TargetQp(ibv_qp);
 
-/// What never changes while a context is open, asked for once and kept with it, so that no object
-/// that is made from it costs another system call.
+/// Attributes that never change while a context is open. They are queried once and stored with it,
+/// so that making an object costs no extra system call.
 #[derive(Default)]
 pub struct Unchanging {
     device: OnceLock<ibv_device_attr>,
     provider: OnceLock<Provider>,
-    /// By number, as far as they were asked for.
+    /// By port number, if queried before.
     ports: Mutex<BTreeMap<u8, Port>>,
-    /// Whether the device is Soft-RoCE, if its provider does not say.
+    /// Whether the device is Soft-RoCE, if its provider does not determine that.
     is_soft_roce: OnceLock<bool>,
 }
 
@@ -303,12 +303,12 @@ impl Context {
         unsafe { (self.control.query_port)(self.live(), port) }
     }
 
-    /// The attributes of a port that never change, if it was queried before.
+    /// The constant attributes of a port, if they were queried before.
     pub fn known_port(&self, port: u8) -> Option<Port> {
         lock(&self.parents().ports).get(&port).copied()
     }
 
-    /// The attributes of a port that never change, queried once.
+    /// The constant attributes of a port, queried once.
     pub fn port(&self, port: u8) -> Result<Port, c_int> {
         if let Some(limits) = self.known_port(port) {
             return Ok(limits);
@@ -340,7 +340,7 @@ impl Context {
 }
 
 impl Context {
-    /// The device's provider, asked for when the device was opened.
+    /// The device's provider, determined when the device was opened.
     pub fn provider(&self) -> Provider {
         // SAFETY: this handle keeps the context open.
         let ask = || unsafe { (self.control().provider)(self.live()) };
@@ -348,7 +348,7 @@ impl Context {
     }
 }
 
-/// What never changes of a port.
+/// The constant attributes of a port.
 #[derive(Clone, Copy)]
 pub struct Port {
     pub max_msg_sz: u32,
@@ -358,11 +358,11 @@ pub struct Port {
 /// The objects that a protection domain needs.
 pub struct PdParents {
     pub context: Arc<Context>,
-    /// Those that a parent domain joins.
+    /// The domains that a parent domain joins.
     pub joins: Option<Joined>,
 }
 
-/// What a parent domain joins.
+/// The domains that a parent domain joins.
 pub struct Joined {
     #[allow(dead_code)] // held, not read
     pub td: Td,
@@ -386,7 +386,7 @@ pub struct QpParents {
 /// The objects that a shared receive queue needs.
 pub struct SrqParents {
     pub pd: Arc<Pd>,
-    /// Those of one for XRC.
+    /// The domain and completion queue of an XRC queue.
     #[allow(dead_code)] // held, not read
     pub xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
 }
@@ -427,7 +427,7 @@ unsafe impl Object for TargetQp {
     }
 
     unsafe fn destroy(control: &Control, this: *mut Self) -> Answer {
-        // SAFETY: it is a queue pair, and this function's contract is the verb's.
+        // SAFETY: it is a queue pair, and this function has the contract of the verb.
         unsafe { (control.destroy_qp)(this.cast()) }
     }
 }
@@ -449,14 +449,14 @@ mod tests {
 
     fn context() -> Context {
         let fake = NonNull::new(crate::tests::context::<4>(32, &[])).unwrap();
-        // SAFETY: the fake lives for ever, and the stub does nothing with it.
+        // SAFETY: the fake is leaked, and the stub does not use it.
         unsafe { Context::new(fake, &STUB, Unchanging::default()) }
     }
 
-    /// Safe code may close a handle, or move its object away. Nothing reaches the object, or what
-    /// it was made of, through that handle any more.
+    /// Safe code may close a handle, or move its object away. The handle then gives no access to
+    /// the object or its parents.
     #[test]
-    fn a_handle_without_its_object_is_not_used() {
+    fn a_closed_handle_gives_no_access() {
         let uses: [fn(&Context); 5] = [
             |context| _ = context.live(),
             |context| _ = context.query_device(),

@@ -18,15 +18,15 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Whether a GID is one that a port has because of this interface. The kernel makes GIDs of an
-    /// interface's IP addresses and of its hardware address.
+    /// Whether this interface is the reason that a port has this GID. The kernel derives GIDs from
+    /// an interface's IP addresses and its hardware address.
     pub fn has(&self, gid: Gid) -> bool {
         let of_ip = |address: &IpAddr| match *address {
             IpAddr::V4(address) => Gid::from(address),
             IpAddr::V6(address) => Gid::from(address),
         };
         let of_hardware = match self.hardware[..] {
-            // RoCE has the link-local address of EUI-64; iWARP has the hardware address and zeros.
+            // RoCE uses the EUI-64 link-local address; iWARP uses the hardware address and zeros.
             [a, b, c, d, e, f] => {
                 let eui_64 = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
                 gid.0 == eui_64 || gid.0 == [a, b, c, d, e, f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
@@ -59,10 +59,10 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
             interfaces.len() - 1
         });
         let interface = &mut interfaces[at];
-        // SAFETY: null or an address, of the kind that its family says.
+        // SAFETY: null, or an address of the kind that its family gives.
         unsafe { add(interface, entry.ifa_addr) };
     }
-    // SAFETY: the list is the one that the call made, and no entry is used any more.
+    // SAFETY: the call above made the list, and no entry is used any more.
     unsafe { libc::freeifaddrs(first) };
     Ok(interfaces)
 }
@@ -74,8 +74,8 @@ unsafe fn add(interface: &mut Interface, address: *const libc::sockaddr) {
         return;
     }
     // SAFETY: each address has a family, and is a structure of that family. `getifaddrs` has room
-    // for a hardware address of 24 bytes, which is more than `libc::sockaddr_ll` has, and
-    // `sll_halen` bytes of it are set.
+    // for a hardware address of 24 bytes, more than `libc::sockaddr_ll` has, and sets `sll_halen`
+    // bytes of it.
     unsafe {
         match i32::from((*address).sa_family) {
             libc::AF_INET => {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn gids_of_an_interface() {
+    fn an_interface_has_its_gids() {
         let ethernet = Interface {
             name: "eth0".into(),
             addresses: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "asks the kernel")]
-    fn the_loopback_interface_is_there() {
+    fn the_loopback_interface_is_found() {
         let interfaces = interfaces().unwrap();
         let lo = interfaces.iter().find(|interface| interface.name == "lo").unwrap();
         assert!(lo.addresses.contains(&IpAddr::from([127, 0, 0, 1])), "{lo:?}");

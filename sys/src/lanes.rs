@@ -1,4 +1,4 @@
-//! Thread domains and parent domains: extended operations, which C's inlines call.
+//! Thread domains and parent domains: extended operations that C calls in inline functions.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -9,7 +9,7 @@ use super::control::{Answer, Created, created, done};
 use super::extended::op;
 use super::types::*;
 
-/// The distances of operations before the context, bytes: see `extended`.
+/// The distances of operations before the context, in bytes; see `extended`.
 pub const ALLOC_PARENT_DOMAIN: usize = 208;
 pub const DEALLOC_TD: usize = 200;
 pub const ALLOC_TD: usize = 192;
@@ -26,7 +26,7 @@ pub struct ibv_td_init_attr {
     pub comp_mask: u32,
 }
 
-/// C's struct, as of rdma-core 21. `alloc` and `free` are functions, of which there are none here.
+/// C's struct, as of rdma-core 21. `alloc` and `free` are function pointers, which are null here.
 #[repr(C)]
 pub struct ibv_parent_domain_init_attr {
     pub pd: *mut ibv_pd,
@@ -42,33 +42,33 @@ type DeallocTd = unsafe extern "C" fn(*mut ibv_td) -> c_int;
 type AllocParentDomain =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
 
-/// `ibv_alloc_td`, as C's inline does it.
+/// `ibv_alloc_td`, like C's inline.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
     let mut attr = ibv_td_init_attr { comp_mask: 0 };
-    // SAFETY: the context is the verb's, and the attributes are a local's.
+    // SAFETY: the context is live (the verb's contract), and the attributes are a local.
     unsafe {
         let alloc = op::<AllocTd>(context, ALLOC_TD)?;
         created(alloc(context, &mut attr))
     }
 }
 
-/// `ibv_dealloc_td`, as C's inline does it.
+/// `ibv_dealloc_td`, like C's inline.
 ///
 /// # Safety
-/// `td` is live and of libibverbs, and not used again if it succeeds.
+/// `td` is live and belongs to libibverbs, and is not used again if it succeeds.
 pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) -> Answer {
-    // SAFETY: the thread domain is the verb's, and its context lives as long as it.
+    // SAFETY: the thread domain is live (the verb's contract), and its context outlives it.
     unsafe { done(op::<DeallocTd>((*td).context, DEALLOC_TD)?(td)) }
 }
 
-/// `ibv_alloc_parent_domain`, as C's inline does it, without allocators.
+/// `ibv_alloc_parent_domain`, like C's inline, without allocators.
 ///
 /// # Safety
-/// `pd` and `td` are live, of libibverbs and of one context, and live until the result is
-/// deallocated by `ibv_dealloc_pd`.
+/// `pd` and `td` are live, belong to libibverbs and to one context, and live until `ibv_dealloc_pd`
+/// deallocates the result.
 pub(crate) unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Created<ibv_pd> {
     let mut attr = ibv_parent_domain_init_attr {
         pd,
@@ -79,7 +79,7 @@ pub(crate) unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Cr
         pd_context: ptr::null_mut(),
     };
     // SAFETY: the domain and its context are live (this function's contract), and the attributes
-    // are a local's.
+    // are a local.
     unsafe {
         let context = (*pd).context;
         let alloc = op::<AllocParentDomain>(context, ALLOC_PARENT_DOMAIN)?;

@@ -1,12 +1,12 @@
 //! The C side of `proverbs`: the types of libibverbs and librdmacm, the data path, the control path
-//! as a table, the owners of C objects, and the terms that the crates of the project share.
+//! as a table, the owners of C objects, and the types that the project's crates share.
 //!
 //! Programs use `proverbs`, which re-exports what they need. Everything else here may change with
-//! any release: `proverbs` requires exactly one. Nevertheless each public item is sound for any
-//! caller, or it is `unsafe` and states its contract.
+//! any release: `proverbs` requires one exact version. Each public item is nevertheless sound for
+//! any caller, or is `unsafe` and states its contract.
 //!
-//! This is the only crate that names the C bindings: `bindings`, or with the feature rdma-sys that
-//! crate.
+//! This is the only crate that names the C bindings: its own module `bindings`, or with the feature
+//! `rdma-sys` that crate.
 
 #[macro_use]
 mod debug;

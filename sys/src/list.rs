@@ -1,5 +1,5 @@
-//! The devices of this machine, and what a program chooses among them by. All of it is in sysfs, so
-//! no device is opened.
+//! The devices of this machine, with the properties by which a program chooses one. They are read
+//! from sysfs, so no device is opened.
 
 use std::fs;
 use std::net::IpAddr;
@@ -41,7 +41,7 @@ const VERB: &str = "ibv_get_device_list";
 #[doc(alias = "rdma_free_devices")]
 pub fn devices() -> Result<Vec<Device>, Error> {
     let names = names()?;
-    // Without a list of interfaces, the ports show none.
+    // Without a list of interfaces, ports have none.
     let sysfs = Sysfs { root: Path::new("/sys"), interfaces: interfaces().unwrap_or_default() };
     Ok(names.into_iter().map(|name| sysfs.device(name)).collect())
 }
@@ -56,13 +56,13 @@ pub fn names() -> Result<Vec<String>, Error> {
     match absence::why(Wanted::Any, errno) {
         Some(Absence::Device | Absence::Module { .. } | Absence::Sysfs) => Ok(Vec::new()),
         Some(absence) => Err(Error::new(VERB, ErrorKind::Absent(absence))),
-        // libibverbs answers ENOSYS on a kernel without RDMA.
+        // libibverbs fails with ENOSYS on a kernel without RDMA.
         None if matches!(errno, 0 | libc::ENOSYS) => Ok(Vec::new()),
         None => Err(Error::os(VERB, errno, "")),
     }
 }
 
-/// A device of this machine that is not open (`struct ibv_device`): what [`devices`] found.
+/// A device of this machine that is not open (`struct ibv_device`), from [`devices`].
 ///
 /// A program chooses one by its IP address, its network interface or its NUMA node:
 ///
@@ -75,7 +75,7 @@ pub fn names() -> Result<Vec<String>, Error> {
 ///
 /// let (device, port) = Device::by_interface("eth0")?;
 ///
-/// // Where this thread's memory is:
+/// // The NUMA node of this thread's memory:
 /// let nearest = Device::nearest_to(0)?.into_iter().next();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -89,14 +89,14 @@ pub struct Device {
     pub name: String,
     /// Its address on the PCI bus, such as `0000:3b:00.0`; `None` for a software device.
     pub pci_address: Option<String>,
-    /// The NUMA node that it is on, or of a software device, that its network interface is on.
-    /// `None` if the machine has no NUMA nodes, or does not say.
+    /// Its NUMA node; for a software device, the node of its network interface. `None` if the
+    /// machine has no NUMA nodes, or does not report it.
     pub numa_node: Option<u32>,
     /// Its ports.
     pub ports: Vec<DevicePort>,
 }
 
-/// A port of a [`Device`], as sysfs shows it. [`query_port`] of an open device tells more.
+/// A port of a [`Device`], as sysfs shows it. [`query_port`] of an open device returns more.
 ///
 /// [`query_port`]: https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.query_port
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,36 +110,36 @@ pub struct DevicePort {
     pub state: PortState,
     /// Mbit/s, if known.
     pub speed: Option<u32>,
-    /// Its network interfaces, such as eth0 and a VLAN on it, or ib0: those of this process's
-    /// network namespace. One of another namespace is absent.
+    /// Its network interfaces in this process's network namespace, such as eth0 and a VLAN on it,
+    /// or ib0. Interfaces of another namespace are absent.
     pub interfaces: Vec<String>,
     /// The IP addresses of these interfaces.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Device {
-    /// The device that has an IP address of this machine, with the port. Several devices may, such
-    /// as two software devices on one interface: then it is the first of [`devices`].
+    /// The device that has an IP address of this machine, with the port. Several devices may have
+    /// it, such as two software devices on one interface: then it is the first of [`devices`].
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] with the addresses that there are; others as for [`devices`].
+    /// [`ErrorKind::NotFound`] with the existing addresses; others as for [`devices`].
     pub fn by_ip(address: IpAddr) -> Result<(Device, DevicePort), Error> {
         let has = |port: &DevicePort| port.addresses.contains(&address);
         find(devices()?, has, || format!("the IP address {address}"))
     }
 
-    /// The device that belongs to a network interface, with the port; if several do, the first of
-    /// [`devices`].
+    /// The device that belongs to a network interface, with the port; if there are several, the
+    /// first of [`devices`].
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] with the interfaces that there are; others as for [`devices`].
+    /// [`ErrorKind::NotFound`] with the existing interfaces; others as for [`devices`].
     pub fn by_interface(name: &str) -> Result<(Device, DevicePort), Error> {
         let has = |port: &DevicePort| port.interfaces.iter().any(|interface| interface == name);
         find(devices()?, has, || format!("the network interface {name}"))
     }
 
-    /// All devices, those nearest to a NUMA node first, by the distances that the firmware states.
-    /// Those whose node is not known are last.
+    /// All devices, the nearest to a NUMA node first, by the distances that the firmware reports.
+    /// Devices with an unknown node come last.
     ///
     /// # Errors
     /// As for [`devices`].
@@ -187,7 +187,7 @@ fn read(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Where the kernel shows devices, and the interfaces of this network namespace.
+/// The directory in which the kernel shows devices, and the interfaces of this network namespace.
 struct Sysfs<'a> {
     root: &'a Path,
     interfaces: Vec<Interface>,
@@ -221,8 +221,8 @@ impl Sysfs<'_> {
             .filter_map(|(index, gid)| Some((index, gid.parse().ok()?)))
             .filter(|(_, gid): &(u32, Gid)| !gid.is_zero())
             .collect();
-        // The kernel names the interface that a GID comes from, as its own namespace calls it. Here
-        // another interface may have the name, so the GID has to fit too.
+        // The kernel gives the name of a GID's interface in the device's namespace. Another
+        // interface may have the name here, so the GID must match too.
         let named = |index| read(&path.join(format!("gid_attrs/ndevs/{index}")));
         let belongs = |interface: &&Interface| {
             let fits = |&&(_, gid): &&(u32, Gid)| interface.has(gid);
@@ -268,10 +268,10 @@ fn pci_address(bus: &Path) -> Option<String> {
     (parts.len() == 4 && parts.iter().all(is_hex)).then(|| name.to_owned())
 }
 
-/// The NUMA node of a device, or of what it is attached to.
+/// The NUMA node of a device, or of its parent.
 fn numa_node(bus: &Path) -> Option<u32> {
     let line = bus.ancestors().find_map(|path| read(&path.join("numa_node")))?;
-    line.parse().ok() // -1 is none
+    line.parse().ok() // -1 means no node
 }
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// A sysfs of its own.
+    /// A sysfs for the test.
     struct Tree(PathBuf);
 
     impl Tree {
@@ -339,7 +339,7 @@ mod tests {
     const OF_MAC: &str = "fe80::ff:fe00:1";
 
     #[test]
-    fn a_device_tells_what_it_is_chosen_by() {
+    fn a_device_has_the_properties_it_is_chosen_by() {
         let tree = Tree::new("roce");
         let vlan = ("::ffff:10.1.0.1", "eth0.5");
         let gids = [(OF_MAC, "eth0"), ("::ffff:10.0.0.1", "eth0"), (OF_MAC, "eth0.5"), vlan];
@@ -347,7 +347,7 @@ mod tests {
         tree.port("mlx5_0/ports/2", "Ethernet", "2.5 Gb/sec (1X SDR)", &gids[..]);
         tree.is_on("class/infiniband/mlx5_0", "pci0000:3a/0000:3b:00.0", "1");
         let eth0 = interface("eth0", &MAC, &["10.0.0.1", "fd00::1"]);
-        let eth1 = interface("eth1", &MAC, &["10.0.0.2"]); // with the same MAC, such as of a bond
+        let eth1 = interface("eth1", &MAC, &["10.0.0.2"]); // with the same MAC, as in a bond
         let vlan = interface("eth0.5", &MAC, &["10.1.0.1"]);
         let [device] = &tree.devices(&["mlx5_0"], &[eth0, eth1, vlan])[..] else { panic!() };
         assert_eq!(device.pci_address.as_deref(), Some("0000:3b:00.0"));
@@ -363,7 +363,7 @@ mod tests {
 
     /// sysfs has the names of the device's namespace.
     #[test]
-    fn a_name_of_another_namespace_is_not_told() {
+    fn an_interface_of_another_namespace_is_not_reported() {
         let tree = Tree::new("namespace");
         let gids = [(OF_MAC, "eth0"), ("::ffff:10.0.0.1", "eth0")];
         tree.port("rxe0/ports/1", "Ethernet", "2.5 Gb/sec", &gids);

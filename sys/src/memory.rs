@@ -1,8 +1,8 @@
-//! Memory that is not the processor's, and regions that change: device memory, dma-buf,
-//! `ibv_rereg_mr`, `ibv_advise_mr`.
+//! Memory outside the processor's, and regions that change: device memory, dma-buf, `ibv_rereg_mr`,
+//! `ibv_advise_mr`.
 //!
-//! `ibv_reg_dmabuf_mr` (rdma-core 34) and `ibv_rereg_mr` are looked up when used. Device memory is
-//! made, and regions are advised, by extended operations, which C's inlines call.
+//! `ibv_reg_dmabuf_mr` (rdma-core 34) and `ibv_rereg_mr` are looked up on first use. Device memory
+//! and advice are extended operations, which C calls in inline functions.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -13,7 +13,7 @@ use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
 
-/// The distances of operations before the context, bytes: see `extended`.
+/// The distances of operations before the context, in bytes; see `extended`.
 pub const ADVISE_MR: usize = 312;
 pub const REG_DM_MR: usize = 264;
 pub const ALLOC_DM: usize = 256;
@@ -32,7 +32,7 @@ pub const ERR_INPUT: c_int = -1;
 pub const ERR_DONT_FORK_NEW: c_int = -2;
 /// The new region is valid.
 pub const ERR_DO_FORK_OLD: c_int = -3;
-/// Neither is; the region is to be deregistered.
+/// Neither is valid; the region must be deregistered.
 pub const ERR_CMD: c_int = -4;
 pub const ERR_CMD_AND_DO_FORK_NEW: c_int = -5;
 
@@ -43,7 +43,7 @@ pub mod advice {
     pub const PREFETCH_NO_FAULT: u32 = 2;
 }
 
-/// `IBV_ADVISE_MR_FLAG_FLUSH`: the answer comes when it is done.
+/// `IBV_ADVISE_MR_FLAG_FLUSH`: the call returns when the advice is done.
 pub const FLUSH: u32 = 1;
 
 /// C's struct, as of rdma-core 24.
@@ -63,9 +63,9 @@ pub type MemcpyFromDm = unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, usiz
 pub struct ibv_dm {
     /// The context that it was allocated with.
     pub context: *mut ibv_context,
-    /// What `ibv_memcpy_to_dm` calls.
+    /// The target of `ibv_memcpy_to_dm`.
     pub memcpy_to_dm: MemcpyToDm,
-    /// What `ibv_memcpy_from_dm` calls.
+    /// The target of `ibv_memcpy_from_dm`.
     pub memcpy_from_dm: MemcpyFromDm,
     /// Which of the following fields are valid.
     pub comp_mask: u32,
@@ -84,14 +84,14 @@ pub type ReregMr =
 
 symbols! {
     // SAFETY: the functions have had these types since IBVERBS_1.12 and IBVERBS_1.1
-    // (`bindings::agreement` holds them against the headers).
+    // (`bindings::agreement` compares them with the headers).
     unsafe struct Symbols of VERBS {
         reg_dmabuf_mr: RegDmabufMr = c"ibv_reg_dmabuf_mr",
         rereg_mr: ReregMr = c"ibv_rereg_mr",
     }
 }
 
-/// The part of a dma-buf that is registered.
+/// The part of a dma-buf to register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmabufPart {
     pub fd: c_int,
@@ -103,7 +103,7 @@ pub struct DmabufPart {
 /// `ibv_reg_dmabuf_mr`; ENOSYS if the library lacks it.
 ///
 /// # Safety
-/// `pd` is live and of libibverbs.
+/// `pd` is live and belongs to libibverbs.
 pub(crate) unsafe fn reg_dmabuf_mr(
     pd: *mut ibv_pd,
     part: DmabufPart,
@@ -111,38 +111,39 @@ pub(crate) unsafe fn reg_dmabuf_mr(
 ) -> Created<ibv_mr> {
     let register = symbols().reg_dmabuf_mr.ok_or(libc::ENOSYS)?;
     let DmabufPart { fd, offset, length, iova } = part;
-    // SAFETY: the domain is the verb's, and the kernel looks at all else.
+    // SAFETY: the domain is live (the verb's contract), and the kernel checks the other arguments.
     created(unsafe { register(pd, offset, length, iova, fd, access as c_int) })
 }
 
-/// `ibv_alloc_dm`, as C's inline does it.
+/// `ibv_alloc_dm`, like C's inline.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn alloc_dm(
     context: *mut ibv_context,
     mut attr: ibv_alloc_dm_attr,
 ) -> Created<ibv_dm> {
-    // SAFETY: the context is the verb's, and the attributes are a local's.
+    // SAFETY: the context is live (the verb's contract), and the attributes are a local.
     unsafe {
         let alloc = op::<AllocDm>(context, ALLOC_DM)?;
         created(alloc(context, &mut attr))
     }
 }
 
-/// `ibv_free_dm`, as C's inline does it.
+/// `ibv_free_dm`, like C's inline.
 ///
 /// # Safety
-/// `dm` is live and of libibverbs, and not used again if it succeeds.
+/// `dm` is live and belongs to libibverbs, and is not used again if it succeeds.
 pub(crate) unsafe fn free_dm(dm: *mut ibv_dm) -> Answer {
-    // SAFETY: the memory is the verb's, and its context lives as long as it.
+    // SAFETY: the memory is live (the verb's contract), and its context outlives it.
     unsafe { done(op::<FreeDm>((*dm).context, FREE_DM)?(dm)) }
 }
 
-/// `ibv_reg_dm_mr`, as C's inline does it.
+/// `ibv_reg_dm_mr`, like C's inline.
 ///
 /// # Safety
-/// `pd` and `dm` are live and of libibverbs. `dm` is not freed before the region is deregistered.
+/// `pd` and `dm` are live and belong to libibverbs. `dm` is not freed before the region is
+/// deregistered.
 pub(crate) unsafe fn reg_dm_mr(
     pd: *mut ibv_pd,
     dm: *mut ibv_dm,
@@ -150,35 +151,36 @@ pub(crate) unsafe fn reg_dm_mr(
     length: usize,
     access: u32,
 ) -> Created<ibv_mr> {
-    // SAFETY: domain and memory are the verb's, and the domain's context lives as long as it.
+    // SAFETY: domain and memory are live (the verb's contract), and the domain's context outlives
+    // it.
     unsafe {
         let register = op::<RegDmMr>((*pd).context, REG_DM_MR)?;
         created(register(pd, dm, offset, length, access))
     }
 }
 
-/// `ibv_advise_mr`, as C's inline does it.
+/// `ibv_advise_mr`, like C's inline.
 ///
 /// # Safety
-/// `pd` is live and of libibverbs.
+/// `pd` is live and belongs to libibverbs.
 pub(crate) unsafe fn advise_mr(
     pd: *mut ibv_pd,
     advice: u32,
     flags: u32,
     list: &mut [ibv_sge],
 ) -> Answer {
-    // SAFETY: the domain is the verb's, and its context lives as long as it. The list is a slice,
-    // and the kernel looks at what it names.
+    // SAFETY: the domain is live (the verb's contract), and its context outlives it. The list is a
+    // slice, and the kernel checks its elements.
     unsafe {
         let advise = op::<AdviseMr>((*pd).context, ADVISE_MR)?;
         done(advise(pd, advice, flags, list.as_mut_ptr(), list.len() as u32))
     }
 }
 
-/// What a region is to become.
+/// The changes to a region.
 #[derive(Clone, Copy)]
 pub struct Rereg {
-    /// Which of the others are meant.
+    /// The fields that are used.
     pub flags: c_int,
     pub pd: *mut ibv_pd,
     pub addr: *mut u8,
@@ -196,15 +198,15 @@ pub struct ReregFailed {
 /// `ibv_rereg_mr`.
 ///
 /// # Safety
-/// `mr` is live and of libibverbs, and so is the domain if the flags name it. If they name the
-/// translation, the memory is valid until the region is deregistered or re-registered.
+/// `mr` is live and belongs to libibverbs, and so is the domain if the flags name it. If they name
+/// the translation, the memory is valid until the region is deregistered or re-registered.
 pub(crate) unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
     let Some(rereg) = symbols().rereg_mr else {
         return Err(ReregFailed { code: ERR_INPUT, errno: libc::ENOSYS });
     };
     let Rereg { flags, pd, addr, length, access } = to;
-    // SAFETY: region, domain and memory are the verb's. An errno of an earlier call must not be
-    // taken for this one's, which may set none.
+    // SAFETY: region, domain and memory are live (the verb's contract). errno is cleared first,
+    // since the verb may set none and an earlier value must not be taken for its own.
     let code = unsafe {
         *libc::__errno_location() = 0;
         rereg(mr, flags, pd, addr.cast(), length, access as c_int)
@@ -217,8 +219,8 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "asks the dynamic linker")]
-    fn this_library_has_both_functions() {
+    #[cfg_attr(miri, ignore = "uses the dynamic linker")]
+    fn the_installed_library_has_both_functions() {
         let symbols = symbols();
         assert!(symbols.reg_dmabuf_mr.is_some() && symbols.rereg_mr.is_some());
     }

@@ -1,5 +1,5 @@
-//! FLUSH and ATOMIC_WRITE. Their functions lie behind those of rdma-core 24, and headers older than
-//! those of rdma-core 65 lack some of their names.
+//! FLUSH and ATOMIC_WRITE. Their functions come after those of rdma-core 24, and headers older than
+//! rdma-core 65 lack some of their names.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -9,7 +9,7 @@ use super::session::ibv_qp_ex;
 use super::types::Zeroes;
 use super::types::{ibv_wc_opcode, ibv_wr_opcode};
 
-/// `IBV_WR_FLUSH` and `IBV_WR_ATOMIC_WRITE`. `ibv_post_send` has neither: they are of sessions.
+/// `IBV_WR_FLUSH` and `IBV_WR_ATOMIC_WRITE`. Only sessions have them, not `ibv_post_send`.
 pub const WR_FLUSH: ibv_wr_opcode::Type = 14;
 pub const WR_ATOMIC_WRITE: ibv_wr_opcode::Type = 15;
 
@@ -37,7 +37,7 @@ pub mod selectivity {
     pub const MR: u8 = 1;
 }
 
-/// The operands of a FLUSH, in the arm that C's work request has for others.
+/// The operands of a FLUSH, in a union arm that C's work request has for other operations.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct flush_t {
@@ -50,8 +50,8 @@ pub struct flush_t {
 
 type Ex = *mut ibv_qp_ex;
 
-/// C's struct `ibv_qp_ex`, as of rdma-core 65. It has no size: only a queue pair that was created
-/// for one of these operations has its function.
+/// C's struct `ibv_qp_ex`, as of rdma-core 65. Its size is not relied on: a queue pair has one of
+/// these functions only if it was created for the operation.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_qp_ex_65 {

@@ -1,5 +1,5 @@
-//! Extended polling: `ibv_create_cq_ex`, an extended operation, and the functions of the completion
-//! queues that it makes, as C's inlines call them.
+//! Extended polling: `ibv_create_cq_ex`, an extended operation, and the functions of its completion
+//! queues, which C calls in inline functions.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -10,7 +10,7 @@ use super::control::{Created, created};
 use super::extended::op;
 use super::types::*;
 
-/// The distance of the operation before the context, bytes: see `extended`.
+/// The distance of the operation before the context, in bytes; see `extended`.
 pub const CREATE_CQ_EX: usize = 120;
 
 /// `IBV_CQ_INIT_ATTR_MASK_FLAGS`: `flags` of a completion queue are valid.
@@ -29,11 +29,11 @@ pub mod wc_flags {
     pub const DLID_PATH_BITS: u64 = 1 << 6;
     pub const COMPLETION_TIMESTAMP: u64 = 1 << 7;
     pub const COMPLETION_TIMESTAMP_WALLCLOCK: u64 = 1 << 11;
-    /// What completions of this crate say in any case.
+    /// The fields that completions of this crate always have.
     pub const OURS: u64 = BYTE_LEN | IMM | QP_NUM | SRC_QP | SLID | SL;
 }
 
-/// C's struct, as of rdma-core 29. `MASK_FLAGS` says that what precedes `parent_domain` is meant.
+/// C's struct, as of rdma-core 29. `MASK_FLAGS` validates the fields before `parent_domain`.
 #[repr(C)]
 pub struct ibv_cq_init_attr_ex {
     pub cqe: u32,
@@ -54,8 +54,8 @@ pub struct ibv_poll_cq_attr {
 
 type Read<T> = Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> T>;
 
-/// C's struct, as of rdma-core 26: a completion queue (`ibv_cq_ex_to_cq`), the completion that is
-/// being read, and functions. Those of fields that were not asked for are null.
+/// C's struct, as of rdma-core 26: a completion queue (`ibv_cq_ex_to_cq`), the current completion,
+/// and functions. Functions for fields that were not requested are null.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_cq_ex {
@@ -86,7 +86,7 @@ pub struct ibv_cq_ex {
 // SAFETY: it consists of an `ibv_cq`, integers, and functions that may be null.
 unsafe impl Zeroes for ibv_cq_ex {}
 
-/// What is asked of a completion queue.
+/// The parameters of a completion queue.
 #[derive(Clone, Copy)]
 pub struct CqAttr {
     pub cqe: c_int,
@@ -99,13 +99,13 @@ pub struct CqAttr {
 type CreateCqEx =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
 
-/// `ibv_create_cq_ex`, as C's inline does it. The result begins as an `ibv_cq`, and is destroyed as
-/// any other. It may be polled by `ibv_poll_cq` too.
+/// `ibv_create_cq_ex`, like C's inline. The result begins with an `ibv_cq`, and is destroyed as
+/// one. `ibv_poll_cq` can poll it too.
 ///
 /// # Safety
-/// Context and channel are live (or the channel is null) and of libibverbs. If it is to be
-/// single-threaded, no two calls on the queue overlap, nor on it and the destruction, reset or
-/// modification of a queue pair on it.
+/// Context and channel are live (or the channel is null) and belong to libibverbs. If the queue is
+/// to be single-threaded, calls on it never overlap, neither with each other nor with the
+/// destruction, reset or modification of a queue pair on it.
 pub(crate) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
     let mut attr = ibv_cq_init_attr_ex {
         cqe: attr.cqe as u32,
@@ -118,23 +118,23 @@ pub(crate) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Cr
         parent_domain: ptr::null_mut(),
     };
     // SAFETY: context and channel are live (this function's contract), and the attributes are a
-    // local's.
+    // local.
     unsafe {
         let create = op::<CreateCqEx>(context, CREATE_CQ_EX)?;
         created(create(context, &mut attr))
     }
 }
 
-/// Whether the device is software of the kernel: then each completion must have a start and an end
-/// of its own (R14.3), since `ibv_next_poll` of librxe before rdma-core 55 loses completions if it
-/// finds none; and sessions of several elements go wrong (R15.10).
+/// Whether the device is kernel software. Then each completion needs its own start and end (R14.3),
+/// since `ibv_next_poll` of librxe before rdma-core 55 loses completions if it finds none. Sessions
+/// with several elements go wrong as well (R15.10).
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn is_software(context: *mut ibv_context) -> bool {
     // SAFETY: a live context points to its device, whose path is a C string in an array.
     let path = unsafe { CStr::from_ptr((&raw const (*(*context).device).ibdev_path).cast()) };
-    // Of what cannot be told, it is right too, and only slower.
+    // If this cannot be determined, `true` is correct too, only slower.
     let path = path.to_str().map(std::fs::canonicalize);
     !matches!(path, Ok(Ok(path)) if !path.starts_with("/sys/devices/virtual"))
 }
@@ -144,12 +144,12 @@ macro_rules! calls {
         $(#[$doc])*
         ///
         /// # Safety
-        /// `cq` is live and of `create_cq_ex`, its function is one that it has, and the call is one
-        /// that its state allows: start outside, all others between start and end.
+        /// `cq` is live and was made by `create_cq_ex`, it has this function, and its state allows
+        /// the call: start outside, all others between start and end.
         #[inline(always)]
         pub unsafe fn $name(cq: *mut ibv_cq_ex $(, $arg: $t)?) -> $out {
-            // SAFETY: the function is there, and it may be called now (this function's contract).
-            // It never changes.
+            // SAFETY: the function exists, and may be called now (this function's contract). The
+            // pointer never changes.
             unsafe { (*cq).$name.unwrap_unchecked()(cq $(, $arg)?) }
         }
     )*};
@@ -158,7 +158,7 @@ macro_rules! calls {
 calls! {
     /// `ibv_start_poll`: 0, ENOENT if there is no completion, or another errno.
     start_poll(attr: *mut ibv_poll_cq_attr) -> c_int;
-    /// `ibv_next_poll`: the same.
+    /// `ibv_next_poll`: like `start_poll`.
     next_poll() -> c_int;
     /// `ibv_end_poll`.
     end_poll() -> ();
@@ -168,7 +168,7 @@ calls! {
     read_vendor_err() -> u32;
     /// `ibv_wc_read_byte_len`.
     read_byte_len() -> u32;
-    /// `ibv_wc_read_imm_data`, in network order, or `ibv_wc_read_invalidated_rkey`.
+    /// `ibv_wc_read_imm_data`, in network byte order, or `ibv_wc_read_invalidated_rkey`.
     read_imm_data() -> u32;
     /// `ibv_wc_read_qp_num`.
     read_qp_num() -> u32;
@@ -190,15 +190,15 @@ calls! {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+    #![allow(clippy::undocumented_unsafe_blocks)] // all objects of this file are live
 
     use super::*;
     use crate::types::raw::ibv_device;
 
-    /// Devices that are software of the kernel are polled singly, and those of which nobody knows.
+    /// Kernel software is polled one completion at a time, and so are unknown devices.
     #[test]
-    #[cfg(not(miri))] // which sees no files
-    fn software_is_polled_singly() {
+    #[cfg(not(miri))] // Miri sees no files
+    fn kernel_software_is_polled_one_by_one() {
         for (path, is_single) in [
             (c"/sys/devices/virtual", true),
             (c"/sys/devices/system", false),

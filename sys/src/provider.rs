@@ -1,4 +1,4 @@
-//! Which driver a device has, asked of the kernel.
+//! The driver of a device, as the kernel reports it.
 
 // No model: the version of the running kernel is read once, by the first thread that needs it.
 
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use super::types::ibv_context;
 
-/// The provider of a device: its driver in the kernel, and the part of libibverbs that goes with
-/// it. `Context::provider` returns it.
+/// The provider of a device: its driver in the kernel and the matching part of libibverbs.
+/// `Context::provider` returns it.
 ///
 /// Some guarantees of this crate rest on promises that providers make. `docs/providers.md` lists
 /// these promises and which providers keep them. On a provider that breaks a promise, and on one
 /// that is not in the list, the crate takes a stricter form:
 ///
 /// - Queue pairs with [`Selective`] signaling are rejected.
-/// - A region with remote rights does not give its memory back. `MemoryRegion::destroy` fails, and
-///   the memory of a dropped region is not used again. On Soft-RoCE this happens only if its
+/// - A region with remote rights does not release its memory. `MemoryRegion::destroy` fails, and
+///   the memory of a dropped region is not reused. On Soft-RoCE this happens only if its
 ///   deregistration took long, or if Linux is older than 6.0.
 ///
 /// [`Selective`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.Selective.html
@@ -29,7 +29,7 @@ pub enum Provider {
     Loopback,
     /// Linux's Soft-RoCE.
     Rxe,
-    /// Linux's iWARP in software.
+    /// Linux's software iWARP.
     Siw,
     /// NVIDIA ConnectX-4 and later, and Connect-IB.
     Mlx5,
@@ -41,7 +41,7 @@ pub enum Provider {
     Efa,
     /// Broadcom NetXtreme.
     BnxtRe,
-    /// Not one of these, or the kernel did not say.
+    /// Not one of these, or the kernel did not report it.
     Unknown,
 }
 
@@ -72,15 +72,15 @@ impl Provider {
         !matches!(self, Provider::Siw | Provider::Efa | Provider::Unknown)
     }
 
-    /// Whether `ibv_query_qp` says if a queue pair was created with `sq_sig_all`. The kernel's
-    /// drivers of the others do not fill the field.
+    /// Whether `ibv_query_qp` reports if a queue pair was created with `sq_sig_all`. The other
+    /// kernel drivers do not fill the field.
     pub fn tells_signaling(self) -> bool {
         use Provider::{BnxtRe, Efa, Irdma, Siw, Unknown};
         !matches!(self, Siw | Irdma | Efa | BnxtRe | Unknown)
     }
 
-    /// Whether no peer's request touches memory after `ibv_dereg_mr` returned 0. On Soft-RoCE this
-    /// holds only if the call was [short](Self::gives_up_after).
+    /// Whether no request from a peer accesses memory after `ibv_dereg_mr` returned 0. On Soft-RoCE
+    /// this holds only if the call was [short](Self::gives_up_after).
     pub fn ends_access_at_dereg(self) -> bool {
         match self {
             Provider::Siw | Provider::Unknown => false,
@@ -89,11 +89,11 @@ impl Provider {
         }
     }
 
-    /// `ibv_dereg_mr` may have given up waiting for a peer's request if it took this long. It
-    /// returns 0 then too.
+    /// If `ibv_dereg_mr` took this long, it may have given up waiting for a peer's request,
+    /// although it returned 0.
     pub fn gives_up_after(self) -> Option<Duration> {
         // Kernels give up after 200 ticks or after 50 s. A second has at most 1,000 ticks, and the
-        // first tick is not a whole one.
+        // first tick may be partial.
         (self == Provider::Rxe).then_some(Duration::from_millis(150))
     }
 }
@@ -104,7 +104,7 @@ impl fmt::Display for Provider {
     }
 }
 
-/// Whether this kernel's `rxe_dereg_mr` waits for requests of peers that use the region.
+/// Whether this kernel's `rxe_dereg_mr` waits for peers' requests that use the region.
 fn rxe_waits() -> bool {
     static WAITS: OnceLock<bool> = OnceLock::new();
     *WAITS.get_or_init(|| {
@@ -113,7 +113,7 @@ fn rxe_waits() -> bool {
     })
 }
 
-/// Linux 6.0 and later wait. Whether a vendor added that to an earlier kernel is not known.
+/// Linux 6.0 and later wait. Vendors may have backported that; such kernels are not known.
 fn waits(release: &str) -> bool {
     let major = release.split('.').next().and_then(|major| major.parse::<u32>().ok());
     major.is_some_and(|major| major >= 6)
@@ -151,19 +151,19 @@ const VERBS_IOCTL: c_ulong = 3 << 30 | (size_of::<Header>() as c_ulong) << 16 | 
 /// The provider of an open device.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn provider(context: *mut ibv_context) -> Provider {
     // SAFETY: the context is live (this function's contract), and the field never changes.
     let fd = unsafe { (*context).cmd_fd };
     of_answers(|driver_id| ask(fd, driver_id))
 }
 
-/// The provider, by the kernel's answers. Each request names a driver, and asks for a method that
-/// no kernel has. A kernel looks at the driver first: EINVAL is for another driver than the
-/// device's, EPROTONOSUPPORT for the missing method. The descriptor is the open device's, so
-/// renaming a device does not confuse this.
+/// Finds the provider from the kernel's answers. Each request names a driver, and a method that no
+/// kernel has. A kernel checks the driver first: EINVAL means that the device has another driver,
+/// EPROTONOSUPPORT that the method is missing. The requests use the open device's descriptor, so
+/// renaming a device does not matter.
 fn of_answers(ask: impl Fn(u32) -> c_int) -> Provider {
-    // Where this is not rejected, the answers say nothing.
+    // If this is not rejected, the answers mean nothing.
     if ask(NO_DRIVER) != libc::EINVAL {
         return Provider::Unknown;
     }
@@ -183,7 +183,7 @@ fn ask(fd: c_int, driver_id: u32) -> c_int {
         reserved2: 0,
     };
     // SAFETY: the header is readable and writable, and the kernel touches no more than its
-    // `length`. On a descriptor that is not a device's, the request number is unknown.
+    // `length`. On a descriptor that is not a device, the request number is unknown.
     match unsafe { libc::ioctl(fd, VERBS_IOCTL as _, &raw mut header) } {
         0 => 0,
         _ => super::control::errno(),
@@ -210,9 +210,9 @@ mod tests {
         assert_eq!([0, 4, 99].map(kernel_with), [Provider::Unknown; 3]);
     }
 
-    /// A kernel that answers each driver alike does not tell which one it has.
+    /// If a kernel gives the same answer for every driver, the provider is unknown.
     #[test]
-    fn answers_that_do_not_depend_on_the_driver_name_none() {
+    fn equal_answers_for_all_drivers_mean_unknown() {
         for errno in [0, libc::EPROTONOSUPPORT, libc::ENOTTY, libc::EBADF, libc::EIO] {
             assert_eq!(of_answers(|_| errno), Provider::Unknown);
         }
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "asks the kernel")]
-    fn a_descriptor_of_no_device_has_no_provider() {
+    fn a_descriptor_without_a_device_has_no_provider() {
         assert_eq!([ask(-1, 1), size_of::<Header>() as c_int], [libc::EBADF, 24]);
         let null = std::fs::File::open("/dev/null").unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_roce_waits_from_linux_6_on() {
+    fn soft_roce_waits_since_linux_6() {
         let releases = ["6.0.0", "6.1.0-9-amd64", "7.3.1-rc2", "10.0"];
         assert_eq!(releases.map(waits), [true; 4]);
         let releases = ["5.19.17", "5.14.0-427.el9.x86_64", "4.18.0", "2.6.60", "", "six"];
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_is_not_in_the_list_gets_the_strict_form() {
+    fn an_unlisted_provider_gets_the_strict_form() {
         let strict = |provider: Provider| {
             let keeps = [provider.covers_unsignaled(), provider.ends_access_at_dereg()];
             keeps == [false; 2] && !provider.tells_signaling()

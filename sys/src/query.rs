@@ -1,5 +1,5 @@
-//! Verbs that only ask: extended operations, which C's inlines call, and functions that are looked
-//! up when used, since older libraries lack them.
+//! Verbs that only query. Some are extended operations, which C calls in inline functions; others
+//! are looked up on first use, since older libraries lack them.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -10,7 +10,7 @@ use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
 
-/// The distance of the operation before the context, bytes: see `extended`.
+/// The distance of the operation before the context, in bytes; see `extended`.
 pub const QUERY_RT_VALUES: usize = 128;
 
 /// `IBV_VALUES_MASK_RAW_CLOCK`.
@@ -33,8 +33,8 @@ pub(crate) type PortSpeed = unsafe extern "C" fn(*mut ibv_context, u32, *mut u64
 pub(crate) type DataInOrder = unsafe extern "C" fn(*mut ibv_qp, u32, u32) -> c_int;
 
 symbols! {
-    // SAFETY: the functions have had these types since they are there (`bindings::agreement` holds
-    // those of installed headers against them).
+    // SAFETY: the functions have always had these types (`bindings::agreement` compares them with
+    // the installed headers).
     unsafe struct Symbols of VERBS {
         /// Since rdma-core 28.
         device_index: DeviceIndex = c"ibv_get_device_index",
@@ -45,12 +45,12 @@ symbols! {
     }
 }
 
-/// `ibv_get_device_index`; negative if library or kernel do not tell.
+/// `ibv_get_device_index`; negative if the library or the kernel does not report it.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn device_index(context: *mut ibv_context) -> c_int {
-    // SAFETY: a device is live as long as a context of it.
+    // SAFETY: the device lives as long as its context.
     unsafe { index_of_device((*context).device) }
 }
 
@@ -69,11 +69,11 @@ pub(crate) unsafe fn index_of_device(device: *mut ibv_device) -> c_int {
 /// `ibv_query_port_speed`; ENOSYS if the library lacks it.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> Answer<u64> {
     let ask = symbols().port_speed.ok_or(libc::ENOSYS)?;
     let mut speed = 0;
-    // SAFETY: the context is the verb's, and the speed is a local.
+    // SAFETY: the context is live (the verb's contract), and the speed is a local.
     match unsafe { ask(context, port.into(), &mut speed) } {
         0 => Ok(speed),
         answer if answer < 0 => Err(errno()),
@@ -81,24 +81,24 @@ pub(crate) unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> An
     }
 }
 
-/// `ibv_query_rt_values_ex`, as C's inline does it.
+/// `ibv_query_rt_values_ex`, like C's inline.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn query_rt_values(
     context: *mut ibv_context,
     values: &mut ibv_values_ex,
 ) -> Answer {
-    // SAFETY: the context is the verb's, and the values are writable.
+    // SAFETY: the context is live (the verb's contract), and the values are writable.
     unsafe { done(op::<QueryRtValues>(context, QUERY_RT_VALUES)?(context, values)) }
 }
 
-/// `ibv_query_qp_data_in_order`; a library without it promises nothing.
+/// `ibv_query_qp_data_in_order`; `false` if the library lacks it.
 ///
 /// # Safety
-/// `qp` is live and of libibverbs.
+/// `qp` is live and belongs to libibverbs.
 pub(crate) unsafe fn data_in_order(qp: *mut ibv_qp, opcode: u32) -> bool {
-    // SAFETY: the queue pair is the verb's, and the opcode a number that the library looks at.
+    // SAFETY: the queue pair is live (the verb's contract), and the library checks the opcode.
     symbols().data_in_order.is_some_and(|ask| unsafe { ask(qp, opcode, 0) } == 1)
 }
 

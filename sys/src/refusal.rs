@@ -1,7 +1,7 @@
 //! Explains a refusal of the device from the values of the call and from the system's limits.
 //!
-//! Devices answer EINVAL for most wrong values. These functions ask the device for its limits after
-//! the refusal, so a call that succeeds pays nothing.
+//! Devices return EINVAL for most wrong values. These functions query the device's limits only
+//! after the refusal, so a call that succeeds costs nothing extra.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 pub fn of_creation(verb: &'static str, errno: c_int, asked: String) -> Error {
     match errno {
         libc::EMFILE | libc::ENFILE => absence::error(verb, Wanted::Any, errno, &asked),
-        // Drivers pin the memory of queues, and say ENOMEM when the process may not pin more.
+        // Drivers pin the memory of queues, and fail with ENOMEM if the process may not pin more.
         libc::ENOMEM => match limit_of_pinned() {
             Some(limit) => Error::os(verb, errno, format!("{asked}; {limit}")),
             None => Error::os(verb, errno, asked),
@@ -63,7 +63,7 @@ pub fn of_transition(
     Error::new("ibv_modify_qp", ErrorKind::Os { errno, asked })
 }
 
-/// Explains which of the attributes that `mask` names the device cannot take.
+/// Explains which of the attributes that `mask` names the device rejects.
 pub fn wrong_value(context: &Context, attr: &ibv_qp_attr, mask: u32) -> Option<String> {
     let has = |flag: Mask| mask & flag.0 != 0;
     let device = device_attr(context)?;
@@ -135,7 +135,7 @@ fn no_gid(context: &Context, port: u8, index: u8) -> Option<String> {
     (!exists).then(|| format!("GID index {index} does not exist: port {port} has {len}"))
 }
 
-/// The error of a verb that was refused with `errno` as it asked for an entry of the GID table.
+/// The error of a verb that was refused with `errno` when it used an entry of the GID table.
 pub fn gid_refused(
     context: &Context,
     verb: &'static str,
@@ -160,14 +160,14 @@ pub fn empty_gid(context: &Context, port: u8, index: u8) -> Option<String> {
     })
 }
 
-/// Whether the device of a context speaks iWARP.
+/// Whether the device of a context is iWARP.
 pub fn speaks_iwarp(context: &Context) -> bool {
     // SAFETY: its handle keeps the context open.
     unsafe { is_iwarp(context.live()) }
 }
 
-/// Refuses what iWARP has not. `asked` says what was asked for, `lacks` what iWARP has or has not,
-/// and `instead` what to do.
+/// The error for a feature that iWARP lacks. `asked` is the request, `lacks` describes what iWARP
+/// has or lacks, and `instead` is the alternative.
 pub fn not_on_iwarp(
     context: &Context,
     verb: &'static str,
@@ -181,7 +181,7 @@ pub fn not_on_iwarp(
     Err(refusal(context, verb, asked(), &format!("speaks iWARP, which has {lacks}"), instead))
 }
 
-/// What a device has not: `lacks` is the rest of a sentence about it.
+/// The error for a feature that a device lacks. `lacks` completes a sentence about the device.
 pub fn refusal(
     context: &Context,
     verb: &'static str,

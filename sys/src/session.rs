@@ -1,5 +1,5 @@
-//! Extended posting: the functions of a queue pair that was created for it, as C's inlines call
-//! them. A list is posted in one session, from `ibv_wr_start` to `ibv_wr_complete`.
+//! Extended posting: the functions of a queue pair that was created for it, which C calls in inline
+//! functions. A list is posted in one session, from `ibv_wr_start` to `ibv_wr_complete`.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -41,8 +41,8 @@ type Step<T> = Option<unsafe extern "C" fn(Ex) -> T>;
 type WithKey = Option<unsafe extern "C" fn(Ex, u32)>;
 type AtRemote = Option<unsafe extern "C" fn(Ex, u32, u64)>;
 
-/// C's struct, as of rdma-core 24: a queue pair, the number and the flags of the work request that
-/// is built next, and functions. Those of operations that were not asked for may be null.
+/// C's struct, as of rdma-core 24: a queue pair, the number and flags of the next work request, and
+/// functions. Functions for operations that were not requested may be null.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_qp_ex {
@@ -77,82 +77,85 @@ pub struct ibv_qp_ex {
 unsafe impl Zeroes for ibv_qp_ex {}
 
 symbols! {
-    /// The first is lacking before rdma-core 24.
+    /// The first was added in rdma-core 24.
     unsafe struct Symbols of VERBS {
         to_ex: unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex = c"ibv_qp_to_qp_ex",
         destroy: unsafe extern "C" fn(*mut ibv_qp) -> c_int = c"ibv_destroy_qp",
     }
 }
 
-/// The queue pair, if it is one of extended posting and begins where that does: this crate knows it
-/// by one address. Any other is destroyed, and EOPNOTSUPP.
+/// Returns the queue pair if it supports extended posting and its `ibv_qp_ex` has the same address,
+/// which this crate relies on. Otherwise destroys it and returns EOPNOTSUPP.
 ///
 /// # Safety
-/// `qp` was just made by libibverbs, and nobody else has it.
+/// libibverbs just made `qp`, and it has no other owner.
 pub(crate) unsafe fn extended(qp: NonNull<ibv_qp>) -> Created<ibv_qp> {
     // SAFETY: the queue pair is live (this function's contract).
     if symbols().to_ex.is_some_and(|to_ex| unsafe { to_ex(qp.as_ptr()) } == qp.as_ptr().cast()) {
         return Ok(qp);
     }
-    // SAFETY: it is live, and nobody's (this function's contract). If it stays, it is lost.
+    // SAFETY: it is live and has no other owner (this function's contract). If it is not destroyed,
+    // it leaks.
     symbols().destroy.map(|destroy| unsafe { destroy(qp.as_ptr()) });
     Err(libc::EOPNOTSUPP)
 }
 
-/// Most elements of a work request: inline pieces are copied to a list of C's other form.
+/// The most elements of a work request. Inline pieces are copied to a list of this length in C's
+/// other form.
 pub const MOST_SGES: u32 = 128;
 
-/// What `qp_context` of a queue pair is whose provider is librxe (or may be): see [`Session`].
+/// The value of `qp_context` of a queue pair whose provider is librxe (or may be): see [`Session`].
 pub fn on_rxe() -> *mut c_void {
     ptr::without_provenance_mut(1)
 }
 
-/// What `qp_context` of an initiator of XRC is: each of its work requests names a shared receive
-/// queue. So sessions of other transports look at nothing that is XRC's.
+/// The value of `qp_context` of an XRC initiator, whose work requests each name a shared receive
+/// queue. So sessions of other transports do not check for XRC.
 pub fn on_xrc() -> *mut c_void {
     ptr::without_provenance_mut(2)
 }
 
-/// Posts a list in one session. Nothing else runs from its start to its end, so no session is left
-/// open, none is within another, and none needs `ibv_wr_abort`.
+/// Posts a list in one session. No other code runs between its start and end, so no session stays
+/// open, none is nested, and none needs `ibv_wr_abort`.
 ///
-/// - Work requests name operations that the queue pair was created for (R15.1), and have at most
+/// - Work requests use operations that the queue pair was created for (R15.1), and have at most
 ///   [`MOST_SGES`] elements.
-/// - Inline data is told by its flag too, which librxe needs (R15.8).
-/// - librxe sends wrong bytes of several elements (R15.10, R15.11): a list that has such a work
-///   request is posted with `ibv_post_send`; if it has a FLUSH or an ATOMIC_WRITE too, one by one.
-/// - `bad` is the first work request if the session was refused: then nothing was posted (R15.6).
-///   librxe may have written its ring all the same, unless it says ENOSPC; `bad` stays null then
+/// - Inline data also has its flag set, which librxe needs (R15.8).
+/// - librxe sends wrong bytes for several elements (R15.10, R15.11). A list that has such a work
+///   request is posted with `ibv_post_send`; if it also has a FLUSH or an ATOMIC_WRITE, one by one.
+/// - If the session was refused, `bad` is the first work request, and nothing was posted (R15.6).
+///   librxe may nevertheless have written its ring, unless it returns ENOSPC; `bad` then stays null
 ///   (R15.12).
 ///
-/// With `SRD`, a queue pair of EFA's own kind may be among them: its work requests have a
-/// destination each, those with remote memory [`apart`].
+/// With `SRD`, the queue pair may be one of EFA's SRD queue pairs. Each of its work requests has a
+/// destination; those with remote memory have it [`apart`].
 #[doc(hidden)]
 pub enum SessionOf<const SRD: bool> {}
 
 #[doc(hidden)]
 pub type Session = SessionOf<false>;
 
-/// Calls a function of a queue pair of extended posting.
+/// Calls a function of a queue pair with extended posting.
 macro_rules! call {
     ($qp:ident.$function:ident($($argument:expr),*)) => {
         (*$qp).$function.unwrap_unchecked()($qp $(, $argument)*)
     };
 }
 
-// SAFETY: a session posts the whole list, or none of it: then `bad` is the first (see the type).
+// SAFETY: a session posts the whole list, or nothing, and then `bad` is the first work request (see
+// the type).
 unsafe impl<const SRD: bool> Verb for SessionOf<SRD> {
     type Object = ibv_qp;
     type Wr = ibv_send_wr;
     const NAME: &'static str = "ibv_wr_complete";
 
-    /// A copy. Calls of the provider cannot change it, so what the compiler knows of a work request
-    /// that was emitted just now, it knows still when the session is built from it.
+    /// A copy. Provider calls cannot change it, so the compiler still knows the values of a work
+    /// request that was just emitted when the session is built from it.
     type Known = MaybeUninit<ibv_send_wr>;
 
     #[inline(always)]
     unsafe fn known(wr: *const ibv_send_wr) -> Self::Known {
-        // SAFETY: it is readable; what was not emitted is not looked at.
+        // SAFETY: it is readable; fields that were not emitted are not used.
         unsafe { wr.cast::<Self::Known>().read() }
     }
 
@@ -160,26 +163,27 @@ unsafe impl<const SRD: bool> Verb for SessionOf<SRD> {
 
     #[inline(always)]
     unsafe fn show(known: &Self::Known, wr: *mut ibv_send_wr) {
-        // SAFETY: it is writable (this function's contract), and no reference to what is known.
+        // SAFETY: `wr` is writable (this function's contract), and does not alias `known`.
         unsafe { wr.cast::<Self::Known>().copy_from_nonoverlapping(known, 1) };
     }
 
     #[inline(always)]
     unsafe fn flag(known: &mut Self::Known, flags: u32) {
-        // SAFETY: it is a copy of what was emitted (this function's contract), with its flags.
+        // SAFETY: it is a copy of an emitted work request (this function's contract), including its
+        // flags.
         unsafe { (*known.as_mut_ptr()).send_flags |= flags };
     }
 
     #[inline(always)]
     unsafe fn build(qp: *mut ibv_qp, known: &Self::Known) {
-        // SAFETY: what `build` asks is asked of the caller; it writes nothing there.
+        // SAFETY: the caller guarantees what `build` requires, and `build` does not write to it.
         unsafe { build::<SRD>(qp.cast(), known.as_ptr().cast_mut()) }
     }
 
     #[inline(always)]
     unsafe fn post_known(qp: *mut ibv_qp, known: &impl Each<Self::Known>) -> Option<c_int> {
-        // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. `known` is
-        // a list that it may have, and it has the functions that it was created for.
+        // SAFETY: a live queue pair can be read, and `qp_context` was written when it was made.
+        // `known` is a list that it may have, and it has the functions that it was created for.
         unsafe {
             let is_srd = SRD && is_srd(qp);
             if !is_srd && !(*qp).qp_context.is_null() {
@@ -197,8 +201,8 @@ unsafe impl<const SRD: bool> Verb for SessionOf<SRD> {
 
     #[inline(always)]
     unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
-        // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. It may
-        // have the list, whichever way that is posted, and `bad` is writable.
+        // SAFETY: a live queue pair can be read, and `qp_context` was written when it was made. It
+        // may have the list, however that is posted, and `bad` is writable.
         unsafe {
             if SRD && is_srd(qp) {
                 let errno = session(qp.cast(), first, |qp, wr| build::<true>(qp, wr));
@@ -220,7 +224,7 @@ unsafe fn is_srd(qp: *mut ibv_qp) -> bool {
     unsafe { (*qp).qp_type == ibv_qp_type::IBV_QPT_DRIVER }
 }
 
-/// What a session says, which is refused as a whole.
+/// Converts the result of a session, which is refused as a whole.
 ///
 /// # Safety
 /// `bad` is writable.
@@ -233,10 +237,10 @@ unsafe fn whole(errno: c_int, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_w
     errno
 }
 
-/// A session with a list, from start to end, of which `build` builds each work request.
+/// Runs a session with a list from start to end. `build` builds each work request.
 ///
 /// # Safety
-/// The queue pair is live and of extended posting, and may have the list, which ends with a null
+/// The queue pair is live, supports extended posting, and may have the list, which ends with a null
 /// `next`.
 #[inline(always)]
 unsafe fn session(
@@ -244,8 +248,8 @@ unsafe fn session(
     mut wr: *mut ibv_send_wr,
     build: impl Fn(*mut ibv_qp_ex, *mut ibv_send_wr),
 ) -> c_int {
-    // SAFETY: a queue pair of extended posting has the functions of sessions, and each work request
-    // up to the end of the list can be read.
+    // SAFETY: a queue pair with extended posting has the functions of sessions, and each work
+    // request up to the end of the list can be read.
     unsafe {
         call!(qp.wr_start());
         while !wr.is_null() {
@@ -256,7 +260,7 @@ unsafe fn session(
     }
 }
 
-/// A session of what has no destination of its own.
+/// A session of work requests without a destination.
 ///
 /// # Safety
 /// As for [`session`].
@@ -267,8 +271,8 @@ unsafe fn plain(qp: *mut ibv_qp_ex, first: *mut ibv_send_wr) -> c_int {
     unsafe { session(qp, first, |qp, wr| build::<false>(qp, wr)) }
 }
 
-/// Posts as librxe needs it, or XRC. (Apart, so that a work request of others has nobody to show
-/// itself to.)
+/// Posts on librxe or XRC. (It is a separate function, so that other work requests need not be in
+/// memory.)
 ///
 /// # Safety
 /// As for [`Verb::post`].
@@ -279,8 +283,8 @@ unsafe fn post_otherwise(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: a live queue pair can be read. What its `qp_context` says it is, it was made as, and
-    // it may have the list.
+    // SAFETY: a live queue pair can be read. Its `qp_context` shows how it was made, and it may
+    // have the list.
     unsafe {
         match (*qp).qp_context == on_xrc() {
             true => post_on_xrc(qp, first, bad),
@@ -289,7 +293,7 @@ unsafe fn post_otherwise(
     }
 }
 
-/// Posts in a session in which each work request says to which shared receive queue it goes.
+/// Posts in a session in which each work request names its shared receive queue.
 ///
 /// # Safety
 /// As for [`Verb::post`]; the queue pair is an initiator of XRC, whose work requests have data and
@@ -301,7 +305,7 @@ unsafe fn post_on_xrc(
 ) -> c_int {
     let numbered = |qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr| {
         // SAFETY: the queue pair has the functions of the operation, and the setter of its
-        // transport, whose number each work request has.
+        // transport. Each work request has the number for it.
         unsafe {
             build::<false>(qp, wr);
             call!(qp.wr_set_xrc_srqn((*wr).qp_type.xrc.remote_srqn));
@@ -311,7 +315,7 @@ unsafe fn post_on_xrc(
     unsafe { whole(session(qp.cast(), first, numbered), first, bad) }
 }
 
-/// Posts as librxe needs it.
+/// Posts in the way that librxe supports.
 ///
 /// # Safety
 /// As for [`Verb::post`].
@@ -320,8 +324,8 @@ unsafe fn post_on_rxe(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the queue pair may have the list, and each way takes what it is given: a session no
-    // work request of several elements, `ibv_post_send` no FLUSH and no ATOMIC_WRITE.
+    // SAFETY: the queue pair may have the list, and each way gets only what it supports: a session
+    // no work request with several elements, `ibv_post_send` no FLUSH and no ATOMIC_WRITE.
     unsafe {
         if !has_any(first, |head| head.num_sge > 1) {
             return session_on_rxe(qp, first, bad);
@@ -342,10 +346,10 @@ unsafe fn session_on_rxe(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the queue pair is of extended posting, and may have the list; `bad` is writable.
+    // SAFETY: the queue pair supports extended posting, and may have the list; `bad` is writable.
     unsafe {
         let errno = plain(qp.cast(), first);
-        // Only with ENOSPC nothing was posted for certain.
+        // Only ENOSPC guarantees that nothing was posted.
         if status(errno) == libc::ENOSPC {
             *bad = first;
         }
@@ -353,7 +357,8 @@ unsafe fn session_on_rxe(
     }
 }
 
-/// Posts a list that neither verb of librxe takes: each work request by the one that carries it.
+/// Posts a list that neither verb of librxe supports: each work request by the verb that supports
+/// it.
 ///
 /// # Safety
 /// As for [`Verb::post`].
@@ -364,8 +369,8 @@ unsafe fn one_by_one(
 ) -> c_int {
     let mut wr = first;
     while !wr.is_null() {
-        // SAFETY: the list ends with a null `next`, and is one that the queue pair may have. So is
-        // each work request of it while its end is cut; the list is the caller's as it was.
+        // SAFETY: the list ends with a null `next`, and the queue pair may have it. Each work
+        // request is temporarily cut off from the rest, and the caller's list is restored.
         unsafe {
             let next = ptr::replace(&raw mut (*wr).next, ptr::null_mut());
             let is_several = (*wr).num_sge > 1;
@@ -383,7 +388,7 @@ unsafe fn one_by_one(
     0
 }
 
-/// What every work request of a list has.
+/// The common fields of all work requests of a list.
 struct Head {
     num_sge: c_int,
     opcode: ibv_wr_opcode::Type,
@@ -406,8 +411,8 @@ unsafe fn has_any(mut wr: *mut ibv_send_wr, is: impl Fn(Head) -> bool) -> bool {
     false
 }
 
-/// Builds a work request: its operation, its address and its data. (In line, this saves 9
-/// instructions a work request.)
+/// Builds a work request: its operation, its address and its data. (Inlining saves 9 instructions
+/// per work request.)
 ///
 /// # Safety
 /// A session of the queue pair is open, and it may have the work request, which is emitted.
@@ -449,7 +454,7 @@ unsafe fn build<const SRD: bool>(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
             WR_ATOMIC_WRITE => {
                 let newer = qp.cast::<ibv_qp_ex_65>();
                 let (rkey, addr) = ((*atomic).rkey, (*atomic).remote_addr);
-                // A copy, so that the work request is shown to nobody.
+                // Copied, so that the work request itself need not be in memory.
                 let bytes = (*atomic).compare_add;
                 let write = (*newer).wr_atomic_write.unwrap_unchecked();
                 return write(qp, rkey, addr, (&raw const bytes).cast());
@@ -462,7 +467,7 @@ unsafe fn build<const SRD: bool>(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
             }
             IBV_WR_LOCAL_INV => return call!(qp.wr_local_inv(*word)),
             IBV_WR_BIND_MW => {
-                // A copy, so that the work request is shown to nobody.
+                // Copied, so that the work request itself need not be in memory.
                 let raw::bind_mw_t { mw, rkey, bind_info, .. } =
                     (&raw const (*wr).bind_mw_tso_union).cast::<raw::bind_mw_t>().read();
                 return call!(qp.wr_bind_mw(mw, rkey, &raw const bind_info));
@@ -482,7 +487,7 @@ unsafe fn build<const SRD: bool>(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
                 call!(qp.wr_set_inline_data(addr, length));
             }
             (true, 0) if SRD => call!(qp.wr_set_inline_data(NonNull::dangling().as_ptr(), 0)),
-            // Here, so that the compiler knows the two, if it knows the work request.
+            // Handled here, so that the compiler knows both elements if it knows the work request.
             (true, 2) => {
                 let pieces = [piece(list), piece(list.add(1))];
                 call!(qp.wr_set_inline_data_list(2, pieces.as_ptr()));
@@ -492,13 +497,13 @@ unsafe fn build<const SRD: bool>(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
     }
 }
 
-/// Says where a datagram goes, or a message of SRD.
+/// Sets the destination of a datagram or of an SRD message.
 ///
 /// # Safety
 /// As for `build`; `to` is emitted, if the transport has destinations.
 #[inline(always)]
 unsafe fn address<const SRD: bool>(qp: *mut ibv_qp_ex, to: *const ud_t) {
-    // SAFETY: the queue pair is live; a work request of UD, and of SRD, has an address.
+    // SAFETY: the queue pair is live; a work request of UD or SRD has an address.
     unsafe {
         if SRD || (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_UD {
             let ud_t { ah, remote_qpn, remote_qkey } = *to;
@@ -507,7 +512,7 @@ unsafe fn address<const SRD: bool>(qp: *mut ibv_qp_ex, to: *const ud_t) {
     }
 }
 
-/// An inline element in C's other form.
+/// Converts an inline element to C's other form.
 ///
 /// # Safety
 /// `sge` is an element of inline data.
@@ -515,7 +520,7 @@ unsafe fn address<const SRD: bool>(qp: *mut ibv_qp_ex, to: *const ud_t) {
 unsafe fn piece(sge: *const ibv_sge) -> ibv_data_buf {
     // SAFETY: the element is initialised.
     let ibv_sge { addr, length, .. } = unsafe { *sge };
-    // Who emitted it has exposed the address.
+    // The code that emitted the element has exposed the address.
     let addr = ptr::with_exposed_provenance_mut(addr as usize);
     ibv_data_buf { addr, length: length as usize }
 }
@@ -529,7 +534,7 @@ unsafe fn set_inline_list(qp: *mut ibv_qp_ex, list: *const ibv_sge, count: usize
         // SAFETY: the list has `count` elements.
         to.write(unsafe { piece(list.add(i)) });
     }
-    // SAFETY: the first `count` are written, which are all: no queue pair of extended posting has
+    // SAFETY: the first `count` are written, which are all: no queue pair with extended posting has
     // more elements. The session is open.
     unsafe { call!(qp.wr_set_inline_data_list(count, pieces.as_ptr().cast())) }
 }
@@ -555,15 +560,15 @@ pub mod stub {
         answered(format!("destroy({qp:?})"))
     }
 
-    /// From here on, in this thread, every queue pair is of extended posting.
+    /// From here on, this thread treats every queue pair as one with extended posting.
     ///
     /// # Safety
-    /// Each queue pair that this thread creates or looks at is an `ibv_qp_ex`.
+    /// Each queue pair that this thread creates or reads is an `ibv_qp_ex`.
     pub unsafe fn with_extended() {
         REPLACED.set(Some(Symbols { to_ex: Some(to_itself), destroy: Some(destroy) }));
     }
 
-    /// None is.
+    /// From here on, no queue pair has extended posting.
     pub fn with_other() {
         REPLACED.set(Some(Symbols { to_ex: Some(to_none), destroy: Some(destroy) }));
     }

@@ -1,16 +1,16 @@
-//! Work around four faults of libsiw's `post_send`.
+//! Works around four faults of libsiw's `post_send`.
 //!
 //! - It takes the key of SEND_WITH_INV from `wr.rdma.rkey`, where C programs have `invalidate_rkey`
 //!   (`push_send_wqe` of rdma-core's providers/siw/siw.c).
 //! - It accepts SEND_WITH_INV with inline data, and a READ with a fence. The kernel accepts neither
 //!   (`siw_activate_tx_from_sq` of drivers/infiniband/sw/siw/siw_qp.c): the post fails without a
 //!   bad_wr, and the send queue never moves again.
-//! - It accepts a READ without an element, and the kernel takes the READ for one with an element
-//!   (same function). This is the first element of an earlier work request, whose buffer the READ
+//! - It accepts a READ without an element, and the kernel treats it as a READ with one element (same
+//!   function). This is the first element of an earlier work request, whose buffer the READ
 //!   overwrites.
-//! - If it rejects a work request behind others, it may return 0 (`siw_post_send`).
+//! - If it rejects a work request after others, it may return 0 (`siw_post_send`).
 //!
-//! So a context of siw gets a `post_send` of this crate, which handles all four and calls
+//! So a context of siw gets a `post_send` from this crate, which handles all four cases and calls
 //! libsiw's.
 
 // No model: the address of libsiw's function is stored once, before the first context that uses it
@@ -25,16 +25,16 @@ use super::types::*;
 
 type PostSend = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
 
-/// libsiw's, the same in each context.
+/// libsiw's function, the same in each context.
 static LIBSIW: OnceLock<PostSend> = OnceLock::new();
 
-/// Puts `post_send` in the place of libsiw's, if the context is siw's.
+/// Replaces libsiw's `post_send`, if the context belongs to siw.
 ///
 /// # Safety
-/// `context` is live, of libibverbs and of this provider, and nothing else has it yet.
+/// `context` is live, belongs to libibverbs and this provider, and is not shared yet.
 pub(crate) unsafe fn mend(context: *mut ibv_context, provider: Provider) {
     if provider == Provider::Siw {
-        // SAFETY: the context is live, and nothing else reads the field now (this function's
+        // SAFETY: the context is live, and no other code reads the field now (this function's
         // contract).
         unsafe {
             let at = &raw mut (*context).ops.post_send;
@@ -47,21 +47,21 @@ pub(crate) unsafe fn mend(context: *mut ibv_context, provider: Provider) {
 }
 
 /// # Safety
-/// That of `ibv_post_send`, on a queue pair of a context that was mended.
+/// As for `ibv_post_send`, on a queue pair of a context that was mended.
 unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
     let Some(theirs) = LIBSIW.get() else { return libc::EOPNOTSUPP };
-    // SAFETY: as for the verb, whose contract this is.
+    // SAFETY: this function has the contract of the verb.
     unsafe { post_by(*theirs, qp, first, bad) }
 }
 
-/// Posts the list by `theirs`, up to the first work request that the kernel does not accept.
+/// Posts the list with `theirs`, up to the first work request that the kernel does not accept.
 ///
 /// # Safety
-/// That of `ibv_post_send`, and `theirs` is one of the queue pair's.
+/// As for `ibv_post_send`, and `theirs` belongs to the provider of the queue pair.
 unsafe fn post_by(
     theirs: PostSend,
     qp: *mut ibv_qp,
@@ -69,8 +69,8 @@ unsafe fn post_by(
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
     let (mut last, mut wr) = (ptr::null_mut::<ibv_send_wr>(), first);
-    // SAFETY: `first` is a list that the queue pair may have, ended by a null `next`, and the
-    // provider's until the verb returns; `bad` is writable (this function's contract).
+    // SAFETY: `first` is a list that the queue pair may have, ends with a null `next`, and belongs
+    // to the provider until the verb returns; `bad` is writable (this function's contract).
     unsafe {
         while !wr.is_null() && !is_refused(wr) {
             if (*wr).opcode == ibv_wr_opcode::IBV_WR_SEND_WITH_INV {
@@ -83,7 +83,7 @@ unsafe fn post_by(
             return post_all(theirs, qp, first, bad);
         }
         if !last.is_null() {
-            // Those before it are posted, as a provider does.
+            // The work requests before it are posted, as a provider does.
             (*last).next = ptr::null_mut();
             let code = post_all(theirs, qp, first, bad);
             (*last).next = wr;
@@ -96,8 +96,9 @@ unsafe fn post_by(
     libc::EINVAL
 }
 
-/// Posts the list by `theirs`. If libsiw rejects a work request, it rings the doorbell for those
-/// before it, and returns the doorbell's result: 0, with `bad_wr` set. This is a rejection.
+/// Posts the list with `theirs`. If libsiw rejects a work request, it rings the doorbell for those
+/// before it, and returns the doorbell's result: 0, with `bad_wr` set. That is treated as a
+/// rejection.
 ///
 /// # Safety
 /// As for `post_by`.
@@ -107,7 +108,8 @@ unsafe fn post_all(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the contract is the verb's; `bad` is writable. A `bad_wr` is of the list.
+    // SAFETY: this function has the contract of the verb; `bad` is writable. A `bad_wr` is in the
+    // list.
     unsafe {
         bad.write(ptr::null_mut());
         match theirs(qp, first, bad) {
@@ -116,7 +118,7 @@ unsafe fn post_all(
                 | ibv_wr_opcode::IBV_WR_SEND_WITH_INV
                 | ibv_wr_opcode::IBV_WR_RDMA_WRITE
                 | ibv_wr_opcode::IBV_WR_RDMA_READ => libc::ENOMEM,
-                // It has no others.
+                // No other opcodes are accepted.
                 _ => libc::EINVAL,
             },
             code => code,
@@ -124,7 +126,7 @@ unsafe fn post_all(
     }
 }
 
-/// Whether the kernel does not accept it, or reads into a buffer that it does not name.
+/// Whether the kernel rejects this work request, or reads into a buffer that it does not name.
 ///
 /// # Safety
 /// `wr` is a work request.
@@ -154,7 +156,7 @@ mod tests {
     const FENCE: u32 = ibv_send_flags::IBV_SEND_FENCE.0;
 
     thread_local! {
-        /// The opcodes and the keys that a provider was given, and what it answers.
+        /// The opcodes and keys that the provider received, and its answer.
         static GIVEN: RefCell<Vec<(u32, u32)>> = const { RefCell::new(Vec::new()) };
     }
 
@@ -164,7 +166,7 @@ mod tests {
         _: *mut *mut ibv_send_wr,
     ) -> c_int {
         while !wr.is_null() {
-            // SAFETY: a list of this test's, whose `wr.rdma` is written.
+            // SAFETY: the list belongs to this test, and `wr.rdma` is written.
             unsafe {
                 let (opcode, rkey) = ((*wr).opcode, (*wr).wr.rdma.rkey);
                 GIVEN.with_borrow_mut(|given| given.push((opcode, rkey)));
@@ -174,7 +176,8 @@ mod tests {
         0
     }
 
-    /// The code, the index of bad_wr, and what libsiw was given, of a list of opcodes and flags.
+    /// Posts a list of opcodes and flags. Returns the code, the index of bad_wr, and what libsiw
+    /// received.
     fn posted<const N: usize>(list: [(u32, u32); N]) -> (c_int, Option<usize>, Vec<(u32, u32)>) {
         posted_by(provider, &list)
     }
@@ -200,13 +203,13 @@ mod tests {
         let mut wrs: Vec<_> = list.iter().map(with).collect();
         let first = wrs.as_mut_ptr();
         let mut bad = ptr::null_mut();
-        // SAFETY: the pointers are within the array; the provider is this test's.
+        // SAFETY: the pointers are within the array; the provider belongs to this test.
         let code = unsafe {
             for i in 1..n {
                 (*first.add(i - 1)).next = first.add(i);
             }
             let code = post_by(theirs, ptr::null_mut(), first, &mut bad);
-            // The list is as it was.
+            // The list is restored.
             for i in 1..n {
                 assert_eq!((*first.add(i - 1)).next, first.add(i));
             }
@@ -217,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn the_key_goes_where_libsiw_looks_for_it() {
+    fn the_key_is_put_where_libsiw_reads_it() {
         let given = vec![(SEND, 0), (INV, KEY), (READ, 0)];
         assert_eq!(posted([(SEND, INLINE), (INV, 0), (READ, 0)]), (0, None, given));
     }
 
     #[test]
-    fn work_requests_that_would_stop_the_queue_are_rejected_before() {
+    fn work_requests_that_would_stop_the_queue_are_rejected_first() {
         assert_eq!(posted([(INV, INLINE)]), (libc::EINVAL, Some(0), vec![]));
         assert_eq!(posted([(READ, FENCE), (SEND, 0)]), (libc::EINVAL, Some(0), vec![]));
         let before = vec![(SEND, 0), (INV, KEY)];
@@ -245,7 +248,7 @@ mod tests {
         bad: *mut *mut ibv_send_wr,
     ) -> c_int {
         for taken in 0.. {
-            // SAFETY: a list of this test's, and its `bad_wr`.
+            // SAFETY: the list and its `bad_wr` belong to this test.
             unsafe {
                 let is_rejected = !wr.is_null()
                     && (taken == 2 || (*wr).opcode == ibv_wr_opcode::IBV_WR_SEND_WITH_IMM);
@@ -261,9 +264,9 @@ mod tests {
         0
     }
 
-    /// A return of 0 with a `bad_wr` would leave the buffers behind it with the queue pair.
+    /// If a post returned 0 with a `bad_wr`, the queue pair would keep the buffers after it.
     #[test]
-    fn a_rejection_behind_others_is_an_error() {
+    fn a_rejection_after_others_is_an_error() {
         const IMM: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_IMM;
         let ends = |list: &[u32]| {
             let list: Vec<_> = list.iter().map(|&opcode| (opcode, 0)).collect();
@@ -273,7 +276,7 @@ mod tests {
         assert_eq!(ends(&[SEND, SEND]), (0, None));
         assert_eq!(ends(&[SEND, INV, SEND, SEND]), (libc::ENOMEM, Some(2)));
         assert_eq!(ends(&[SEND, IMM, SEND]), (libc::EINVAL, Some(1)));
-        // The same in front of one that this module rejects.
+        // The same before one that this module rejects.
         let list = [(SEND, 0), (SEND, 0), (SEND, 0), (READ, FENCE)];
         assert_eq!(posted_by(full_after_two, &list), (libc::ENOMEM, Some(2), vec![]));
     }
@@ -283,7 +286,7 @@ mod tests {
         let mut context: ibv_context = zeroed();
         context.ops.post_send = Some(provider);
         for (of, is_mended) in [(Provider::Rxe, false), (Provider::Siw, true)] {
-            // SAFETY: a context of this test's.
+            // SAFETY: the context belongs to this test.
             unsafe { mend(&raw mut context, of) };
             let now = context.ops.post_send.unwrap();
             assert_eq!(!std::ptr::fn_addr_eq(now, provider as PostSend), is_mended);

@@ -1,6 +1,6 @@
-//! SRD: queue pairs of EFA's own kind, `efadv_create_qp_ex`.
+//! SRD: queue pairs of EFA, created by `efadv_create_qp_ex`.
 //!
-//! The function is in libefa, the library that libibverbs loads as the provider.
+//! The function is in libefa, which libibverbs loads as the provider.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -19,8 +19,8 @@ const SRD: u32 = 0;
 /// `EFADV_QP_FLAGS_INLINE_WRITE`: inline data may be written, too.
 pub const INLINE_WRITE: u16 = 1 << 1;
 
-/// C's struct, as of rdma-core 26, whose flags were reserved then. What is newer behind it is not
-/// asked for.
+/// C's struct, as of rdma-core 26, when its flags were reserved. Newer fields after it are not
+/// used.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct efadv_qp_init_attr {
@@ -33,7 +33,7 @@ pub struct efadv_qp_init_attr {
 
 static_assertions::const_assert_eq!(size_of::<efadv_qp_init_attr>(), 16);
 
-/// C's struct. The number of an address handle, which receives name.
+/// C's struct. It returns the number that receives report for an address handle.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct efadv_ah_attr {
@@ -45,7 +45,7 @@ pub struct efadv_ah_attr {
 static_assertions::const_assert_eq!(size_of::<efadv_ah_attr>(), 16);
 
 symbols! {
-    /// Lacking before rdma-core 26, and where libefa is not installed.
+    /// Missing before rdma-core 26, and if libefa is not installed.
     unsafe struct Symbols of EFA {
         create: unsafe extern "C" fn(
             *mut ibv_context,
@@ -58,17 +58,18 @@ symbols! {
     }
 }
 
-/// `efadv_create_qp_ex`: ENOSYS if there is no libefa that has it, EOPNOTSUPP if the device is not
-/// an EFA, or lacks an operation. `cap` returns what was granted.
+/// `efadv_create_qp_ex`: ENOSYS if no libefa has it, EOPNOTSUPP if the device is not an EFA, or
+/// lacks an operation. `cap` returns the granted limits.
 ///
 /// # Safety
-/// The domain of `init` is live and of libibverbs, and so is what else it names.
+/// The domain of `init` is live and belongs to libibverbs, and so do the other objects that it
+/// names.
 pub(crate) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -> Created<ibv_qp> {
     let create = symbols().create.ok_or(libc::ENOSYS)?;
     let mut attr =
         efadv_qp_init_attr { comp_mask: 0, driver_qp_type: SRD, flags, sl: 0, reserved: 0 };
-    // SAFETY: the domain and its context are live, and so is what the attributes name, which are a
-    // reference's and a local (this function's contract).
+    // SAFETY: the domain and its context are live, and so are the objects that the attributes name
+    // (this function's contract). The attributes are behind a reference and in a local.
     unsafe {
         let context = (*init.pd).context;
         extended(created(create(context, init, &mut attr, size_of_val(&attr) as u32))?)
@@ -78,7 +79,7 @@ pub(crate) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
 /// `efadv_query_ah`: the device's number of an address handle; ENOSYS as above.
 ///
 /// # Safety
-/// `ah` is live and of libibverbs.
+/// `ah` is live and belongs to libibverbs.
 pub(crate) unsafe fn ah_number(ah: *mut ibv_ah) -> Answer<u16> {
     let query = symbols().query_ah.ok_or(libc::ENOSYS)?;
     let mut attr = efadv_ah_attr::default();
@@ -86,7 +87,7 @@ pub(crate) unsafe fn ah_number(ah: *mut ibv_ah) -> Answer<u16> {
     done(unsafe { query(ah, &mut attr, size_of_val(&attr) as u32) }).map(|()| attr.ahn)
 }
 
-/// Posts a list in one session, of a queue pair of SRD or of another kind.
+/// Posts a list in one session, on a queue pair of SRD or of another kind.
 #[doc(hidden)]
 pub type SrdSession = SessionOf<true>;
 

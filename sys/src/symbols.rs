@@ -1,15 +1,14 @@
 //! Functions that a library may lack.
 //!
-//! They are looked up when one of them is first used, so that one program runs with older and newer
-//! libraries.
+//! They are looked up on first use, so that one program runs with older and newer libraries.
 
 // No model: each function of the library is looked up once, with the same result in every thread.
 
-/// A struct of functions that are `None` where the library lacks them, and `symbols()`, which looks
-/// them up once. A module's test may put others in their place (`REPLACED`), for its thread.
+/// Defines a struct of functions that are `None` if the library lacks them, and `symbols()`, which
+/// looks them up once. A module's test may replace them for its thread (`REPLACED`).
 ///
 /// # Safety
-/// Each type is that of the C function of this name.
+/// Each type is the type of the C function of this name.
 macro_rules! symbols {
     ($(#[$doc:meta])* unsafe struct Symbols of $library:ident {
         $($(#[$since:meta])* $field:ident: $type:ty = $name:literal,)+
@@ -28,9 +27,9 @@ macro_rules! symbols {
         /// Test only: from here on, this thread has these functions.
         ///
         /// # Safety
-        /// Each function does what C's function of this name does, as far as callers rely on it.
+        /// Each function does what the C function of this name does, as far as callers rely on it.
         #[cfg(any(test, feature = "testing"))]
-        #[allow(dead_code)] // not every module is tested so
+        #[allow(dead_code)] // not every module has such tests
         pub unsafe fn replace_for_test(symbols: Symbols) {
             REPLACED.set(Some(symbols));
         }
@@ -41,7 +40,7 @@ macro_rules! symbols {
             if let Some(replaced) = REPLACED.get() {
                 return replaced;
             }
-            // A library that is missing now may be there later, or be found when there are
+            // A missing library may be installed later, or be found once there are free
             // descriptors.
             if FOUND.get().is_none() && !$crate::libraries::$library.is_here() {
                 return Symbols::default();

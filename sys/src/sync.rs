@@ -1,7 +1,7 @@
-//! The atomics and locks of the protocols between threads. Each protocol is a file of its own, or
-//! part of one, that imports them from here. The crate `models` includes the same file with a
-//! `crate::sync` of loom's types, and runs it in every possible order (`cargo xtask test loom`).
-//! A file without a model has a line that begins with `// No model: ` and gives the reason.
+//! The atomics and locks of the protocols between threads. Each protocol is a file, or part of one,
+//! that imports them from here. The crate `models` includes the same files with a `crate::sync` of
+//! loom's types, and runs them in every possible order (`cargo xtask test loom`). A file without a
+//! model has a line that begins with `// No model: ` and gives the reason.
 //!
 //! loom treats SeqCst accesses as AcqRel, so no protocol relies on more: changes that must be in
 //! one order are read-modify-writes of one atomic, and nothing else changes that atomic.
@@ -13,7 +13,7 @@ pub use std::sync::Condvar;
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Defines a static. (loom's are made anew in each order, and not by a constant.)
+/// Defines a static. (loom's are created again for each order, and not by a constant.)
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __global {
@@ -24,14 +24,14 @@ macro_rules! __global {
 
 pub use crate::__global as global;
 
-/// Locks, also after a panic of another thread: what these locks guard is whole between any two
-/// statements that can panic.
+/// Locks, even after a panic of another thread. The data that these locks guard is consistent
+/// between any two statements that can panic.
 pub fn lock<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Waits a little for what another thread does in a few instructions, and longer after more
-/// `turns`: it may have been stopped between them, and may have a lower priority.
+/// Waits briefly for another thread that is a few instructions from done, and longer after more
+/// `turns`: the thread may have been preempted, and may have a lower priority.
 pub fn wait(turns: u32) {
     match turns {
         0..100 => std::hint::spin_loop(),

@@ -1,5 +1,5 @@
-//! Functions that take C's place: what they were called with, what they answer, and contexts that
-//! have them.
+//! Stubs of C functions: the calls they record, the results they return, and contexts that have
+//! them.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -20,15 +20,15 @@ pub fn seen() -> Vec<String> {
     SEEN.with_borrow_mut(std::mem::take)
 }
 
-/// Notes the call, and answers it; errno is EPERM.
+/// Records the call, and returns the chosen result; errno is EPERM.
 pub fn answered(call: impl Into<String>) -> c_int {
     saw(call);
-    // SAFETY: errno is this thread's.
+    // SAFETY: errno belongs to this thread.
     unsafe { *libc::__errno_location() = libc::EPERM };
     ANSWER.get()
 }
 
-/// The end of a `verbs_context`, as far as its operations are looked at, and its device.
+/// The end of a `verbs_context`, with the operations that are used, and its device.
 #[repr(C)]
 struct Fake<const WORDS: usize> {
     operations: [*const (); WORDS],
@@ -36,8 +36,8 @@ struct Fake<const WORDS: usize> {
     device: ibv_device,
 }
 
-/// A context whose `verbs_context` has `size` bytes and these operations, each so many bytes before
-/// the context. `WORDS` words are before it. It lives for ever.
+/// A context whose `verbs_context` has `size` bytes and these operations, each given with its
+/// distance before the context. `WORDS` words precede it. It is leaked.
 pub fn context<const WORDS: usize>(
     size: usize,
     operations: &[(usize, *const ())],
@@ -50,7 +50,7 @@ pub fn context<const WORDS: usize>(
         fake.operations[WORDS - distance / 8] = *function;
     }
     let fake = Box::into_raw(Box::new(fake));
-    // SAFETY: the fields of a live object. The pointer is one to the whole, since operations lie
+    // SAFETY: the fields of a live object. The pointer covers the whole, since operations come
     // before the context.
     unsafe {
         (*fake).context.device = &raw mut (*fake).device;

@@ -1,5 +1,5 @@
-//! Verbs that tune what exists: extended operations, which C's inlines call, and functions that are
-//! looked up when used, since older libraries lack them.
+//! Verbs that tune existing objects. Some are extended operations, which C calls in inline
+//! functions; others are looked up on first use, since older libraries lack them.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -10,7 +10,7 @@ use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
 
-/// The distances of operations before the context, bytes: see `extended`.
+/// The distances of operations before the context, in bytes; see `extended`.
 pub const ALLOC_NULL_MR: usize = 304;
 pub const MODIFY_QP_RATE_LIMIT: usize = 216;
 pub const MODIFY_CQ: usize = 184;
@@ -18,7 +18,7 @@ pub const MODIFY_CQ: usize = 184;
 /// `IBV_CQ_ATTR_MODERATE`.
 pub const MODERATE: u32 = 1;
 
-/// C's struct, whose `moderate` is the last two.
+/// C's struct. Its `moderate` is the last two fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ibv_modify_cq_attr {
@@ -59,9 +59,9 @@ type ModifyCq = unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_
 type Ece = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_ece) -> c_int;
 
 symbols! {
-    /// Both are there since rdma-core 31.
-    // SAFETY: the functions have had this type since IBVERBS_1.10 (`bindings::agreement` holds it
-    // against the headers).
+    /// Both exist since rdma-core 31.
+    // SAFETY: the functions have had this type since IBVERBS_1.10 (`bindings::agreement` compares
+    // it with the headers).
     unsafe struct Symbols of VERBS {
         set_ece: Ece = c"ibv_set_ece",
         query_ece: Ece = c"ibv_query_ece",
@@ -71,51 +71,51 @@ symbols! {
 /// `ibv_set_ece`; ENOSYS if the library lacks it.
 ///
 /// # Safety
-/// `qp` is live and of libibverbs.
+/// `qp` is live and belongs to libibverbs.
 pub(crate) unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> Answer {
     let set = symbols().set_ece.ok_or(libc::ENOSYS)?;
-    // SAFETY: the queue pair is the verb's, and the options are a reference's.
+    // SAFETY: the queue pair is live (the verb's contract), and the options are behind a reference.
     done(unsafe { set(qp, ece) })
 }
 
 /// `ibv_query_ece`; ENOSYS if the library lacks it.
 ///
 /// # Safety
-/// `qp` is live and of libibverbs.
+/// `qp` is live and belongs to libibverbs.
 pub(crate) unsafe fn query_ece(qp: *mut ibv_qp) -> Answer<ibv_ece> {
     let query = symbols().query_ece.ok_or(libc::ENOSYS)?;
     let mut ece = ibv_ece::default();
-    // SAFETY: the queue pair is the verb's, and the options are a local.
+    // SAFETY: the queue pair is live (the verb's contract), and the options are a local.
     done(unsafe { query(qp, &mut ece) }).map(|()| ece)
 }
 
-/// `ibv_modify_cq`, as C's inline does it.
+/// `ibv_modify_cq`, like C's inline.
 ///
 /// # Safety
-/// `cq` is live and of libibverbs.
+/// `cq` is live and belongs to libibverbs.
 pub(crate) unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -> Answer {
-    // SAFETY: the completion queue is the verb's, and its context lives as long as it.
+    // SAFETY: the completion queue is live (the verb's contract), and its context outlives it.
     unsafe { done(op::<ModifyCq>((*cq).context, MODIFY_CQ)?(cq, attr)) }
 }
 
-/// `ibv_modify_qp_rate_limit`, as C's inline does it.
+/// `ibv_modify_qp_rate_limit`, like C's inline.
 ///
 /// # Safety
-/// `qp` is live and of libibverbs.
+/// `qp` is live and belongs to libibverbs.
 pub(crate) unsafe fn modify_qp_rate_limit(
     qp: *mut ibv_qp,
     attr: &mut ibv_qp_rate_limit_attr,
 ) -> Answer {
-    // SAFETY: the queue pair is the verb's, and its context lives as long as it.
+    // SAFETY: the queue pair is live (the verb's contract), and its context outlives it.
     unsafe { done(op::<ModifyQpRateLimit>((*qp).context, MODIFY_QP_RATE_LIMIT)?(qp, attr)) }
 }
 
-/// `ibv_alloc_null_mr`, as C's inline does it.
+/// `ibv_alloc_null_mr`, like C's inline.
 ///
 /// # Safety
-/// `pd` is live and of libibverbs.
+/// `pd` is live and belongs to libibverbs.
 pub(crate) unsafe fn alloc_null_mr(pd: *mut ibv_pd) -> Created<ibv_mr> {
-    // SAFETY: the domain is the verb's, and its context lives as long as it.
+    // SAFETY: the domain is live (the verb's contract), and its context outlives it.
     unsafe {
         let alloc = op::<AllocNullMr>((*pd).context, ALLOC_NULL_MR)?;
         created(alloc(pd))

@@ -1,7 +1,7 @@
 //! The C types: this crate's bindings, or with the feature `rdma-sys` that crate's; and the few
 //! names that both lack.
 //!
-//! Nothing outside `sys` names either. The mistakes of rdma-sys are corrected here and in
+//! No other module outside `sys` names either. Mistakes of rdma-sys are corrected here and in
 //! `control`.
 
 #![allow(non_upper_case_globals)]
@@ -25,7 +25,7 @@ pub use rdma_sys as raw;
 
 pub use self::raw::ibv_query_port as raw_query_port;
 
-/// Access flags from here up are optional: a device that does not know one ignores it
+/// Access flags from here up are optional: a device that does not support one ignores it
 /// (`IBV_ACCESS_OPTIONAL_RANGE` of verbs.h).
 pub const OPTIONAL_ACCESS: u32 = 0x3ff0_0000;
 
@@ -63,9 +63,9 @@ zeroes! {
     libc::sockaddr_storage,
 }
 
-/// All zeroes. C structs begin like this: a literal ends with `..zeroed()`, even if it names all
-/// fields, since newer headers may have more. (Structs that C puts in arrays, such as `ibv_sge`,
-/// and arms of unions cannot grow.)
+/// All zeroes. C structs are initialised from this: a literal ends with `..zeroed()`, even if it
+/// names all fields, since newer headers may have more. (Structs that C puts in arrays, such as
+/// `ibv_sge`, and arms of unions cannot grow.)
 pub const fn zeroed<T: Zeroes>() -> T {
     // SAFETY: all zeroes is a value of `T`, by the trait's contract.
     unsafe { std::mem::zeroed() }

@@ -10,12 +10,11 @@ use crate::absence::{self, Wanted};
 use crate::events::{eventfd, wait_readable, watching};
 use crate::terms::error::Error;
 
-/// Ends a sleep from another thread, or from this one before it begins (eventfd(2)): of the calls
-/// `wait_or_woken` of [`CompletionChannel`], [`DeviceEvents`] and [`cm::EventChannel`], and of
+/// Ends a sleep from another thread, or from this one before it begins (eventfd(2)): in the calls
+/// `wait_or_woken` of [`CompletionChannel`], [`DeviceEvents`] and [`cm::EventChannel`], and in
 /// [`events::wait`].
 ///
-/// Clones are one waker. It says that there is something to look at, not what: that goes by a
-/// channel or a flag of the program's.
+/// Clones are one waker. A wake carries no data: the program passes that in a channel or a flag.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -57,7 +56,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker that wakes nobody yet.
+    /// A waker that has not been woken.
     ///
     /// # Errors
     /// [`Absent`](crate::terms::error::ErrorKind::Absent) if the process has no descriptor left;
@@ -69,14 +68,15 @@ impl Waker {
         }
     }
 
-    /// Ends one sleep with this waker: that of the thread that sleeps now, else the next that
-    /// begins. Several calls before it ends are one. Never blocks.
+    /// Ends one sleep with this waker: the current one, or otherwise the next. Several calls before
+    /// it ends count as one. Never blocks.
     pub fn wake(&self) {
-        // Nothing but a count that is full can be in the way, and then it was woken already.
+        // The write can only fail because the counter is full, and then the waker was woken
+        // already.
         let _ = (&*self.event).write(&1u64.to_ne_bytes());
     }
 
-    /// Whether it was woken since the last time that this was asked.
+    /// Whether it was woken since the last call.
     #[doc(hidden)]
     pub fn take(&self) -> bool {
         (&*self.event).read(&mut [0; 8]).is_ok()
@@ -90,12 +90,12 @@ impl Waker {
 
 impl_debug!(Waker, |_| "Waker");
 
-/// A descriptor of its own that is readable while `fd` is.
+/// A separate descriptor that is readable while `fd` is.
 pub fn readiness_of(fd: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     watching(fd).map_err(|errno| absence::error("epoll", Wanted::Any, errno, ""))
 }
 
-/// When `timeout` is over, from now on; `None` if never.
+/// The end of `timeout`, starting now; `None` if it never ends.
 #[inline]
 pub fn end_of(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
@@ -103,11 +103,11 @@ pub fn end_of(timeout: Option<Duration>) -> Option<Instant> {
 
 /// One call that waits: its deadline, and the waker that may end it.
 ///
-/// The caller looks for something, calls [`on`](Self::on) if there is nothing, and starts over.
+/// The caller polls, calls [`on`](Self::on) if it finds nothing, and starts over.
 pub struct Sleep<'w> {
     end: Option<Instant>,
     waker: Option<&'w Waker>,
-    /// The waker ended the last sleep. It keeps its wake until a look after that finds nothing.
+    /// The waker ended the last sleep. The wake is kept until a later poll finds nothing.
     woken: bool,
 }
 
@@ -128,15 +128,15 @@ impl<'w> Sleep<'w> {
         self.end.is_some_and(|end| end <= Instant::now())
     }
 
-    /// Whether neither a deadline nor a waker ends it. (Miri's descriptors do not block.)
+    /// Whether neither a deadline nor a waker can end it. (Miri's descriptors do not block.)
     #[inline(always)]
     pub fn is_endless(&self) -> bool {
         self.end.is_none() && self.waker.is_none() && !cfg!(miri)
     }
 
     /// Sleeps until `fd` is readable, the waker is woken, or the deadline has passed. Returns
-    /// whether to look again. A call that is over says no only after a look that found nothing, so
-    /// that something which arrived together with the waker or the deadline is found first.
+    /// whether to poll again. It returns `false` only after a poll that found nothing, so that an
+    /// event which arrived together with the wake or the deadline is found first.
     #[inline(always)]
     pub fn on(&mut self, fd: BorrowedFd<'_>) -> Result<bool, Error> {
         if let Some(waker) = self.waker {
@@ -157,8 +157,8 @@ impl<'w> Sleep<'w> {
     }
 }
 
-/// The argument of poll(2), negative for no bound; rounded up, since a sleep that ends too early is
-/// followed by another.
+/// The argument of poll(2), negative for no limit. It is rounded up, since a sleep that ends too
+/// early is followed by another.
 #[inline]
 pub fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32)

@@ -1,4 +1,4 @@
-//! Memory windows: C's inlines, which call what the device's table has.
+//! Memory windows: C's inlines, which call the device's table.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::types::*;
 /// The kind of a window (`enum ibv_mw_type`).
 pub use super::types::raw::ibv_mw_type as kind;
 
-/// What a window needs: its domain, and while it is bound its region.
+/// The objects that a window needs: its domain, and its region while it is bound.
 pub struct MwParents {
     pub pd: Arc<Pd>,
-    /// Held, not read, and of a type that this room does not know.
+    /// Held, not read, and of a type that this module does not know.
     #[allow(dead_code)]
     pub region: Option<Arc<dyn Send + Sync>>,
-    /// While a window of type 1 is bound anew: the region that it is bound to then.
+    /// While a type 1 window is being bound again: the region that it will be bound to.
     #[allow(dead_code)]
     pub next: Option<Arc<dyn Send + Sync>>,
 }
@@ -43,7 +43,7 @@ unsafe impl Object for ibv_mw {
 /// `pd` is live.
 pub unsafe fn alloc_mw(pd: *mut ibv_pd, kind: kind::Type) -> Created<ibv_mw> {
     // SAFETY: a live domain points to its live context, whose table has no null entry
-    // (`sys::data`). An errno of an earlier call must not be taken for this one's.
+    // (`sys::data`). errno is cleared first, so an earlier value is not taken for this call's.
     created(unsafe {
         let alloc = (*(*pd).context).ops.alloc_mw.unwrap_unchecked();
         *libc::__errno_location() = 0;
@@ -51,16 +51,17 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, kind: kind::Type) -> Created<ibv_mw> {
     })
 }
 
-/// Posts a work request that was emitted as BIND_MW, of a window of type 1, by `ibv_bind_mw`. C's
+/// Posts a work request that was emitted as BIND_MW, for a type 1 window, with `ibv_bind_mw`. C's
 /// object has the window's new key when it returns.
 ///
-/// It has no bad_wr: `bad` is the work request if nothing was posted. librxe (`is_software`) may
-/// have written its ring before the kernel refused, and `bad` stays null then, unless the verb is
-/// not there at all (R15.12).
+/// The verb has no bad_wr: `bad` is the work request if nothing was posted. librxe (`is_software`)
+/// may have written its ring before the kernel refused. `bad` then stays null, unless the verb does
+/// not exist at all (R15.12).
 ///
 /// # Safety
 /// - `qp` is live, and may have the work request, which is emitted. `bad` is writable.
-/// - Window and region are live until the verb has returned, and nobody touches the window's key.
+/// - Window and region are live until the verb returns, and no other thread accesses the window's
+///   key.
 pub unsafe fn bind_mw(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
@@ -84,7 +85,7 @@ pub unsafe fn bind_mw(
     }
 }
 
-/// The operands of BIND_MW, behind the union that other opcodes use.
+/// The operands of BIND_MW, which come after the union that other opcodes use.
 ///
 /// # Safety
 /// `wr` is writable.

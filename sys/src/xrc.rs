@@ -1,5 +1,5 @@
-//! XRC: domains, and shared receive queues with a number. Extended operations, which C's inlines
-//! call.
+//! XRC: domains, and shared receive queues with a number. They are extended operations, which C
+//! calls in inline functions.
 
 #![allow(non_camel_case_types)] // C's names
 
@@ -9,7 +9,7 @@ use super::control::{Answer, Created, created, done};
 use super::extended::op;
 use super::types::*;
 
-/// The distances of operations before the context, bytes: see `extended`.
+/// The distances of operations before the context, in bytes; see `extended`.
 pub const GET_SRQ_NUM: usize = 48;
 pub const CREATE_SRQ_EX: usize = 40;
 pub const OPEN_XRCD: usize = 32;
@@ -51,7 +51,7 @@ pub struct ibv_tm_cap {
     pub max_ops: u32,
 }
 
-/// C's struct, as of rdma-core 17. Its beginning is `ibv_srq_init_attr`.
+/// C's struct, as of rdma-core 17. It begins with `ibv_srq_init_attr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_srq_init_attr_ex {
@@ -66,7 +66,7 @@ pub struct ibv_srq_init_attr_ex {
 }
 
 impl ibv_srq_init_attr_ex {
-    /// The attributes of a shared receive queue of XRC.
+    /// The attributes of an XRC shared receive queue.
     pub fn xrc(
         init: &ibv_srq_init_attr,
         pd: *mut ibv_pd,
@@ -92,40 +92,40 @@ type CreateSrqEx =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
 type GetSrqNum = unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int;
 
-/// `ibv_open_xrcd`, as C's inline does it. `fd` is -1 for a domain without a file.
+/// `ibv_open_xrcd`, like C's inline. `fd` is -1 for a domain without a file.
 ///
 /// # Safety
-/// `context` is live and of libibverbs.
+/// `context` is live and belongs to libibverbs.
 pub(crate) unsafe fn open_xrcd(
     context: *mut ibv_context,
     fd: c_int,
     oflags: c_int,
 ) -> Created<ibv_xrcd> {
     let mut attr = ibv_xrcd_init_attr { comp_mask: XRCD_FD | XRCD_OFLAGS, fd, oflags };
-    // SAFETY: the context is the verb's, and the attributes are a local's.
+    // SAFETY: the context is live (the verb's contract), and the attributes are a local.
     unsafe {
         let open = op::<OpenXrcd>(context, OPEN_XRCD)?;
         created(open(context, &mut attr))
     }
 }
 
-/// `ibv_close_xrcd`, as C's inline does it.
+/// `ibv_close_xrcd`, like C's inline.
 ///
 /// # Safety
-/// `xrcd` is live and of libibverbs, and not used again if it succeeds.
+/// `xrcd` is live and belongs to libibverbs, and is not used again if it succeeds.
 pub(crate) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> Answer {
-    // SAFETY: the domain is the verb's, and its context lives as long as it.
+    // SAFETY: the domain is live (the verb's contract), and its context outlives it.
     unsafe { done(op::<CloseXrcd>((*xrcd).context, CLOSE_XRCD)?(xrcd)) }
 }
 
-/// `ibv_create_srq_ex`, as C's inline does it for what is no plain queue. `attr` returns what was
-/// granted.
+/// `ibv_create_srq_ex`, like C's inline, for queues that are not plain. `attr` returns the granted
+/// limits.
 ///
 /// # Safety
-/// What `init` names is live, of libibverbs, and of one context.
+/// The objects that `init` names are live, belong to libibverbs, and to one context.
 pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
-    // SAFETY: the domain and its context are live, and so is what the attributes, which are a
-    // reference's, name (this function's contract).
+    // SAFETY: the domain and its context are live, and so are the objects that the attributes name
+    // (this function's contract). The attributes are behind a reference.
     unsafe {
         let context = (*init.pd).context;
         let create = op::<CreateSrqEx>(context, CREATE_SRQ_EX)?;
@@ -133,13 +133,13 @@ pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
     }
 }
 
-/// `ibv_get_srq_num`, as C's inline does it.
+/// `ibv_get_srq_num`, like C's inline.
 ///
 /// # Safety
-/// `srq` is live, of libibverbs, and was created for XRC.
+/// `srq` is live, belongs to libibverbs, and was created for XRC.
 pub(crate) unsafe fn srq_num(srq: *mut ibv_srq) -> Answer<u32> {
     let mut number = 0;
-    // SAFETY: the queue is live, and its context lives as long as it; the number is a local.
+    // SAFETY: the queue is live, and its context outlives it; the number is a local.
     unsafe {
         let get = op::<GetSrqNum>((*srq).context, GET_SRQ_NUM)?;
         done(get(srq, &mut number)).map(|()| number)

@@ -1,7 +1,7 @@
-//! Does one thing that may fail, and prints the error's sentence, or `done`.
+//! Does one thing that may fail, and prints the error's message, or `done`.
 //!
-//! `tests/interop/absence.sh` creates the situations in a guest and compares the sentences. Without
-//! an argument there is nothing to do.
+//! `tests/interop/absence.sh` creates the situations in a guest and compares the messages. Without
+//! an argument this does nothing.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -82,7 +82,7 @@ fn run(what: &str, device: &str, number: usize) -> Done {
     }
 }
 
-/// Leaves no room in the address space for a queue, so that the provider says ENOMEM.
+/// Leaves no address space for a queue, so that the provider returns ENOMEM.
 fn limit_memory(what: &str) {
     if !what.ends_with("-without-memory") {
         return;

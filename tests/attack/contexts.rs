@@ -1,5 +1,4 @@
-//! Contexts of the user's that panic when they are made or dropped, or that post and poll
-//! meanwhile.
+//! User contexts that panic when they are made or dropped, or that post and poll at that time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,7 +10,7 @@ use proverbs::state::{QpState, Reset, Rts};
 
 use crate::support::*;
 
-/// Counts, and panics when it is dropped, unless that would be the second panic at once.
+/// Counts its drops, and panics on each, unless the thread is already panicking.
 struct Loud(Arc<AtomicUsize>);
 
 impl Drop for Loud {
@@ -43,16 +42,16 @@ fn a_context_that_panics_while_it_is_made() {
     }));
     assert!(made.is_err());
     assert_eq!(dropped.load(SeqCst), 5);
-    // The region is deregistered, so nothing of it is left.
+    // The region is deregistered, so it leaves nothing behind.
     pd.destroy().unwrap();
 }
 
-/// Several buffers are dropped at once, and with the first its pool and a context that panics: the
-/// others go home all the same.
+/// Several buffers are dropped at once. The first drops its pool, whose context panics; the others
+/// still return.
 ///
 /// Holds L10: a context that panics in its drop does not leak the contexts dropped with it.
 #[test]
-fn a_context_that_panics_amid_others() {
+fn a_context_that_panics_among_others() {
     fails_on!(NoRings);
     for place in 0..5 {
         let mut p = Pair::<Rc, WithLoud>::new();
@@ -65,7 +64,7 @@ fn a_context_that_panics_amid_others() {
         };
         let pd = ring.as_ref().map_or(&p.pd, |ring| &ring.pd).clone();
         let home = pool(&pd, 2);
-        // With this buffer goes its pool.
+        // Dropping this buffer drops its pool.
         let loud = pool(&pd, 2).take().unwrap();
         let rest = || home.take().unwrap();
         let went = catch_unwind(AssertUnwindSafe(|| match place {
@@ -112,10 +111,10 @@ fn a_context_that_panics_amid_others() {
     }
 }
 
-/// The last handle to a pool is in a completion, in a ring, in an error, in a list: wherever it is
-/// dropped, the contexts are, and panic there.
+/// The last handle to a pool is in a completion, in a ring, in an error or in a list. Wherever it
+/// is dropped, the contexts are dropped there, and panic.
 #[test]
-fn contexts_that_panic_when_their_pool_goes() {
+fn contexts_that_panic_when_their_pool_is_dropped() {
     for place in 0..6 {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
@@ -130,9 +129,9 @@ fn contexts_that_panic_when_their_pool_goes() {
                 let qp = pd.create_qp::<Rc, WithLoud>(&cq, &cq, wish.depth).unwrap();
                 let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
                 match place {
-                    // Orphaned: it goes with the completion queue.
+                    // Orphaned: it is dropped with the completion queue.
                     0 => qp.post_recv(wr::Recv::new(buf)).unwrap(),
-                    // In a completion that the queue polls when it goes.
+                    // In a completion that the queue polls when it is dropped.
                     1 => {
                         qp.post_recv(wr::Recv::new(buf)).unwrap();
                         drop(qp.to_error().unwrap());
@@ -162,14 +161,14 @@ fn contexts_that_panic_when_their_pool_goes() {
             }
         }));
         assert!(went.is_err(), "place {place}");
-        // One panic, and the other context was dropped or leaked, but nothing twice.
+        // There was one panic, and the other context was dropped or leaked, but nothing twice.
         assert!(matches!(dropped.load(SeqCst), 1 | 2), "place {place}");
         pd.destroy().unwrap();
     }
 }
 
-/// A reset lets a pool go whose contexts panic: the queue pair, in a struct's field, is in RESET
-/// and can be used again.
+/// A reset drops a pool whose contexts panic. The queue pair, in a field, is in RESET and can be
+/// used again.
 ///
 /// Holds T13: a context that panics during a reset of a queue pair in a field does not abort the
 /// process.
@@ -187,7 +186,7 @@ fn a_context_that_panics_while_its_queue_pair_is_reset() {
     let qp = pd.create_qp::<Rc, WithLoud>(&cq, &cq, wish.depth).unwrap();
     let mut qp = AnyQueuePair::from(Rc::up(qp, &dev, 0xfffff0, &wish));
     qp.as_state::<Rts>().unwrap().post_recv(wr::Recv::new(buf)).unwrap();
-    // Nobody polls any more, so the receive comes home with the reset, and its pool goes.
+    // No more polls: the receive's buffer returns with the reset, and its pool is dropped.
     drop(cq);
     assert!(catch_unwind(AssertUnwindSafe(|| qp.reset())).is_err());
     assert!(matches!(dropped.load(SeqCst), 1 | 2));
@@ -196,15 +195,15 @@ fn a_context_that_panics_while_its_queue_pair_is_reset() {
     qp.reset().unwrap();
 }
 
-/// A panic in a post, which does not unwind: its payload is the user's code, too, and may panic
-/// when it is dropped.
+/// A panic in a post does not unwind out of it. The payload is also user code, and may panic when
+/// it is dropped.
 #[test]
-fn a_payload_that_panics_amid_a_post() {
+fn a_panic_payload_that_panics_during_a_post() {
     fails_on!(NoRings);
     struct Payload;
     impl Drop for Payload {
         fn drop(&mut self) {
-            resume_unwind(Box::new("the payload, on purpose"));
+            resume_unwind(Box::new("this payload panics on purpose"));
         }
     }
     struct Louder(Arc<AtomicUsize>);
@@ -227,7 +226,7 @@ fn a_payload_that_panics_amid_a_post() {
     while p.ca.poll_one().unwrap().is_none() {
         deadline.tick(&());
     }
-    // Its completion was dropped, so the queue pair finds that there is room, and its entry goes
+    // Its completion was dropped. The queue pair finds that there is room, and drops the entry
     // here.
     assert_eq!((p.a.send_room(), dropped.load(SeqCst)), (room, 1));
 }
@@ -264,12 +263,12 @@ fn a_context_that_posts_and_polls_when_it_is_dropped() {
     }
     drop(pool);
     drop(qp);
-    // Here the orphaned buffers come home, the pool goes with the last, and its contexts talk.
+    // The orphaned buffers return here. The last one drops the pool, whose contexts post and poll.
     drop(cq);
     assert_eq!(Arc::strong_count(&pair), 1);
 }
 
-/// A buffer in the context of another one, of the same pool and of its own.
+/// A buffer in the context of another one, from the same pool and from its own.
 #[test]
 fn contexts_that_hold_buffers() {
     struct Nest(Option<Buf<Nest>>);
@@ -287,13 +286,13 @@ fn contexts_that_hold_buffers() {
     drop(inner);
     assert_eq!(&a.context().0.as_ref().unwrap()[..], b"nested");
     drop(a);
-    // It keeps its context while it is at home; with the pool go both.
+    // It keeps its context while it is in the pool; dropping the pool drops both.
     assert_eq!(outer.available(), 2);
     let mut b = outer.take().unwrap();
     let inside = b.context_mut().0.take().unwrap();
     drop((outer, b));
     assert!(inside.context().0.is_some());
-    // A cycle within a pool keeps it for ever, so it is undone here.
+    // A cycle within a pool keeps the pool forever, so it is broken here.
     let mut inside = inside;
     drop(inside.context_mut().0.take());
     drop(inside);

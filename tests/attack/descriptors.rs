@@ -1,6 +1,6 @@
-//! The descriptors that the crate shows, so that event loops can watch them: numbers, with which
-//! safe code can do nothing else. (That they cannot be cloned and read as files is a test of what
-//! does not compile, `ui-tests/forging/no_descriptor_is_a_file.rs`.)
+//! The descriptors that the crate shows, so that event loops can watch them. They are numbers, with
+//! which safe code can do nothing else. (A test that must not compile shows that they cannot be
+//! cloned and read as files: `ui-tests/forging/no_descriptor_is_a_file.rs`.)
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -11,11 +11,10 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Linux opens descriptors anew by name: it is another file then, or none, and what is done to it
-/// harms nobody.
+/// Linux reopens descriptors by name. The result is another file or none, so using it does no harm.
 #[test]
 #[cfg_attr(miri, ignore = "Miri shows no files")]
-fn who_opens_a_descriptor_by_its_name() {
+fn a_descriptor_reopened_by_its_name() {
     let dev = Device::open();
     let mut channel = dev.ctx.create_comp_channel().unwrap();
     let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
@@ -34,7 +33,7 @@ fn who_opens_a_descriptor_by_its_name() {
     channel.destroy().unwrap();
 }
 
-/// A number outlives what it named, and may name something else then.
+/// A number outlives the descriptor, and may then refer to another one.
 #[test]
 fn a_number_is_not_a_descriptor() {
     let dev = Device::loopback(&Device::fabric());

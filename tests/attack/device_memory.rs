@@ -1,6 +1,6 @@
-//! Memory that is not the processor's: descriptors that are closed, duplicated, of other things or
-//! of nothing; ranges beyond what there is; device memory in other hands; regions that change under
-//! those who have a key.
+//! Memory outside the processor's: descriptors that are closed, duplicated, of another kind or
+//! invalid; ranges beyond the memory; device memory of other objects; regions that change while
+//! peers have a key.
 
 #[cfg(not(miri))]
 use std::fs::File;
@@ -23,10 +23,10 @@ fn device_memory(context: &Context, len: usize) -> Option<Dm> {
     Some(context.alloc_dm(&can, len, 0).unwrap())
 }
 
-/// What is registered stays, whatever becomes of the descriptor and of its number.
+/// A registration stays, whatever happens to the descriptor and its number.
 #[test]
 #[cfg(not(miri))]
-fn a_descriptor_whose_number_is_another_files() {
+fn a_descriptor_whose_number_is_reused() {
     let proverbs::loopback::Pair { pd, mut a, b: _b, mut cq, .. } =
         proverbs::loopback::pair().unwrap();
     let (gpu, fd) = MapOptions::new().memfd("one", 4096).unwrap();
@@ -38,12 +38,12 @@ fn a_descriptor_whose_number_is_another_files() {
     let DmaBuf { fd, .. } = region.destroy().unwrap();
     drop(fd);
     let (other, again) = MapOptions::new().memfd("two", 4096).unwrap();
-    println!("{number} was the first, {} is the second", again.as_raw_fd());
+    println!("{number} was the first descriptor, {} is the second", again.as_raw_fd());
     let second = DmaBuf { fd: again, offset: 0, len: 4096, iova: 0 };
     let second = pd.register_dmabuf::<RemoteWrite>(second).unwrap();
     a.post_send(wr::RdmaWrite::inline(b"to the second", second.remote().write())).unwrap();
     proverbs::loopback::poll(&mut cq, 1).unwrap();
-    // The first one's key opens nothing, the second one's nothing of the first.
+    // The first key gives no access, and the second key no access to the first file.
     a.post_send(wr::RdmaWrite::inline(b"to the first", at.write())).unwrap();
     assert!(proverbs::loopback::poll(&mut cq, 1).is_err());
     let (mut one, mut two) = ([0; 13], [0; 13]);
@@ -53,10 +53,10 @@ fn a_descriptor_whose_number_is_another_files() {
     drop(kept);
 }
 
-/// A file that shrinks under the device is none that it takes; one that it took cannot shrink.
+/// The device does not accept a file that can shrink, and a file that it accepted cannot.
 #[test]
 #[cfg(not(miri))]
-fn a_file_that_shrinks_behind_a_descriptor() {
+fn a_file_that_shrinks_while_registered() {
     let dev = Device::loopback(&Device::fabric());
     let pd = dev.ctx.alloc_pd().unwrap();
     let path = std::env::temp_dir().join(format!("proverbs-dmabuf-{}", std::process::id()));
@@ -74,7 +74,7 @@ fn a_file_that_shrinks_behind_a_descriptor() {
     file.set_len(0).unwrap_err();
 }
 
-/// A descriptor that was opened for reading gives nobody a right to write.
+/// A descriptor that was opened for reading grants no right to write.
 #[test]
 #[cfg(not(miri))]
 fn a_descriptor_for_reading() {
@@ -87,10 +87,10 @@ fn a_descriptor_for_reading() {
     assert!(refused.error.errno().is_some(), "{refused}");
 }
 
-/// Every corner of the numbers: what the device takes is inside, and nothing else touches memory.
+/// All boundary values: accepted ranges are inside the memory, and nothing else is accessed.
 #[test]
 #[cfg(not(miri))]
-fn numbers_beyond_what_there_is() {
+fn numbers_out_of_range() {
     let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair().unwrap();
     let (_memory, fd) = MapOptions::new().memfd("numbers", 8192).unwrap();
     let big = [0, 1, 8, 4095, 4096, 8191, 8192, 1 << 32, 1 << 52, u64::MAX - 4096, u64::MAX];
@@ -116,7 +116,7 @@ fn numbers_beyond_what_there_is() {
         }
     }
     assert!(taken > 20 && refused > 1000, "{taken} and {refused}");
-    // The last page of all, which ends where the address space does, is for the device to refuse.
+    // The device must reject the last page, which ends where the address space does.
     for (iova, who) in [(u64::MAX - 4095, "the dma-buf"), (u64::MAX - 4094, "their pages")] {
         let part = DmaBuf { fd: fd.try_clone().unwrap(), offset: 0, len: 4096, iova };
         let refused = pd.register_dmabuf::<RemoteRead>(part).unwrap_err();
@@ -124,9 +124,9 @@ fn numbers_beyond_what_there_is() {
     }
 }
 
-/// Device memory is one context's, its proof too, and its bytes are bounded on every way.
+/// Device memory belongs to one context, and so does its proof. Its bounds are checked everywhere.
 #[test]
-fn device_memory_in_other_hands() {
+fn device_memory_of_another_context() {
     let fabric = Device::fabric();
     let (dev, other) = (Device::loopback(&fabric), Device::loopback(&fabric));
     let Some(memory) = device_memory(&dev.ctx, 16) else { return };
@@ -142,7 +142,7 @@ fn device_memory_in_other_hands() {
         region.memcpy_from_dm(offset, &mut vec![0; len]).unwrap_err();
         assert!(region.piece(offset, len).is_err());
     }
-    // Two threads copy at once: each byte is one of theirs.
+    // Two threads copy at once: each byte comes from one of them.
     std::thread::scope(|scope| {
         for byte in [1, 2] {
             let region = &region;
@@ -154,10 +154,10 @@ fn device_memory_in_other_hands() {
     assert!(there.iter().all(|byte| [1, 2].contains(byte)), "{there:?}");
 }
 
-/// What has a key to a region that changed reaches the new one within its rights, or nothing; never
-/// what the region was over.
+/// A key to a changed region gives access to the new memory within its rights, or to nothing; never
+/// to the old memory.
 #[test]
-fn a_key_to_memory_that_was_given_back() {
+fn a_key_to_memory_that_was_returned() {
     let able =
         [Personality::Plain, Personality::Mlx5, Personality::worst(1), Personality::worst(2)];
     for personality in able {
@@ -175,10 +175,10 @@ fn a_key_to_memory_that_was_given_back() {
     }
 }
 
-/// A device that fails in the middle keeps what it may have, and safe code drops and forgets what
-/// is left.
+/// A device that fails in the middle keeps the memory that it may use; safe code drops and forgets
+/// the rest.
 #[test]
-fn what_is_left_of_a_region() {
+fn a_region_that_is_left_unusable() {
     for code in [-4, -5] {
         let fabric = Fabric::new();
         let pd = Device::loopback(&fabric).ctx.alloc_pd().unwrap();
@@ -200,10 +200,10 @@ fn what_is_left_of_a_region() {
 
 profile! { Open { entry: OpenBuf } }
 
-// Where all sends are signaled, a provider may bring the bytes of a short READ with its
-// completion, and copy them to the element's address when it is polled. A device's memory is at no
-// address of the program's, so its READs ask for their completions by themselves (R18.18; the
-/// loopback device looks): each way to post them, and what is posted beside them, has its own.
+// If all sends are signaled, a provider may deliver the bytes of a short READ with its completion,
+// and copy them to the element's address when it is polled. Device memory has no address in the
+// program, so its READs request their completions individually (R18.18; the
+/// loopback device checks this). Covers each way to post them, and the requests posted with them.
 macro_rules! short_reads {
     ($profile:ty) => {{
         let mut p = Pair::<Rc, $profile>::on(Device::loopback(&Device::fabric()), &Wish::new());
@@ -244,10 +244,10 @@ fn short_reads_into_device_memory() {
 }
 
 /// One prepared work request, posted unsignaled on one queue pair and then on another that signals
-/// all by itself.
+/// everything.
 /// Proves R18.18.
 #[test]
-fn a_prepared_read_on_queue_pairs_that_signal_otherwise() {
+fn a_prepared_read_on_queue_pairs_with_different_signaling() {
     fails_on!(NoRings, "", Device::open().kind != Kind::Siw);
     profile! { Chosen { entry: AnyBuf, signaling: Selective } }
     let mut one = Pair::<Rc, Chosen>::on(Device::loopback(&Device::fabric()), &Wish::new());

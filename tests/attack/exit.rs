@@ -1,5 +1,5 @@
-//! Processes that end with work outstanding, threads that do, and programs that are started
-//! meanwhile.
+//! Processes and threads that end with work outstanding, and programs that are started during
+//! transfers.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -51,14 +51,14 @@ fn busy() -> (Pool, Box<dyn Any + std::marker::Send>) {
     }
     ud.post_send(wr::Send::new(filled(&pool, b"to nobody")).to(way)).unwrap();
     drop(cq.poll_or_arm(Notify::Any).unwrap());
-    // Parents first, so that only what needs them keeps them.
+    // Parents first, so that only their children keep them.
     (pool.clone(), Box::new((dev, pd, pool, channel, region, feed, srq, ring, uc, ud, cq)))
 }
 
-/// For what is to be there when the process ends.
+/// Objects that must exist when the process ends.
 static KEPT: Mutex<Vec<Box<dyn Any + std::marker::Send>>> = Mutex::new(Vec::new());
 
-/// What the test below starts; alone it does nothing.
+/// The child process of the test below; on its own it does nothing.
 #[test]
 #[ignore = "started by a_process_that_ends_with_work_outstanding"]
 fn child() {
@@ -71,7 +71,7 @@ fn child() {
         "forget" => std::mem::forget(kept),
         "panic" => panic!("with everything on the stack"),
         "elsewhere" => {
-            // The process ends while this thread is in the verbs.
+            // The process ends while this thread is inside verbs.
             thread::spawn(|| exit(7));
             loop {
                 drop(busy());
@@ -81,9 +81,10 @@ fn child() {
     }
 }
 
-/// What the test below starts; alone it does nothing. A file is registered, cut off, and read.
+/// The child process of the test below; on its own it does nothing. It maps a file, truncates it,
+/// and reads it.
 #[test]
-#[ignore = "started by a_file_that_is_cut_off_under_its_mapping"]
+#[ignore = "started by a_file_that_is_truncated_under_its_mapping"]
 fn reader_of_a_file() {
     let Ok(path) = env::var(HOW) else { return };
     let file = fs::File::options().read(true).write(true).open(path).unwrap();
@@ -99,11 +100,12 @@ fn reader_of_a_file() {
     unreachable!("there is no such byte: {byte:?}");
 }
 
-/// The program that reads what is gone ends there, by SIGBUS, and reads no other memory.
+/// A program that reads beyond the end of the truncated file is killed by SIGBUS, and reads no
+/// other memory.
 /// Proves R18.9.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
-fn a_file_that_is_cut_off_under_its_mapping() {
+fn a_file_that_is_truncated_under_its_mapping() {
     let path = env::temp_dir().join(format!("proverbs-cut-off-{}", std::process::id()));
     fs::write(&path, [b'x'; 8192]).unwrap();
     let status = Command::new(env::current_exe().unwrap())
@@ -116,7 +118,7 @@ fn a_file_that_is_cut_off_under_its_mapping() {
     assert_eq!((status.code(), status.signal()), (None, Some(7)));
 }
 
-/// What the test below starts; alone it does nothing.
+/// The child process of the test below; on its own it does nothing.
 #[test]
 #[ignore = "started by a_limit_on_locked_memory"]
 fn under_a_limit() {
@@ -141,12 +143,12 @@ fn under_a_limit() {
     }
 }
 
-/// A process that may lock 64 KiB is told so, and what to raise.
+/// A process that may lock 64 KiB gets an error that names the limit to raise.
 /// Proves R18.7.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn a_limit_on_locked_memory() {
-    // Without CAP_IPC_LOCK, which root has, and which lifts the limit.
+    // Without CAP_IPC_LOCK, which root has and which lifts the limit.
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let without: &[&str] =
         if is_root { &["setpriv", "--bounding-set", "-ipc_lock"] } else { &["env"] };
@@ -162,7 +164,7 @@ fn a_limit_on_locked_memory() {
     assert!(status.success(), "{status}");
 }
 
-/// The kernel's objects of this process, `None` where there are none to be seen.
+/// The kernel objects of this process; `None` if they cannot be listed.
 fn left_by(pid: u32) -> Option<Vec<String>> {
     env::var("PROVERBS_DEVICE").ok()?;
     let mut lines = Vec::new();
@@ -200,13 +202,13 @@ fn a_process_that_ends_with_work_outstanding() {
         let status = child.wait().unwrap();
         assert_eq!((status.code(), status.signal()), (code, signal), "{how}");
         if let Some(left) = left_by(pid) {
-            assert!(left.is_empty(), "{how} leaves {left:?} with the kernel");
+            assert!(left.is_empty(), "{how} leaves {left:?} in the kernel");
         }
     }
 }
 
-/// What a thread keeps for itself goes when the thread does, with work outstanding: everything is
-/// home then.
+/// Objects in a thread's local storage are dropped with the thread, while work is outstanding; all
+/// buffers return.
 #[test]
 fn a_thread_that_ends_with_work_outstanding() {
     fails_on!(Iwarp, "R24.4");
@@ -223,18 +225,19 @@ fn a_thread_that_ends_with_work_outstanding() {
     pool.destroy().unwrap();
 }
 
-/// Between fork and exec a child shares this process's pages; what the device writes then must
-/// reach this process all the same.
+/// Between fork and exec a child shares this process's pages. Data that the device writes then must
+/// still reach this process.
 /// Proves R17.4.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
-fn programs_started_while_messages_come() {
+fn programs_started_while_messages_arrive() {
     let mut p = Pair::<Rc>::new();
     let me = fs::metadata("/proc/self").unwrap().uid();
     thread::scope(|scope| {
         let starter = scope.spawn(move || {
             for _ in 0..10 {
-                // With a user id, std forks, instead of spawning without pages of its own.
+                // With a user id, std forks instead of spawning without a copy of the address
+                // space.
                 let status = Command::new("true").uid(me).status().unwrap();
                 assert!(status.success());
             }

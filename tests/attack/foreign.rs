@@ -1,4 +1,4 @@
-//! Things given to those whom they do not belong to.
+//! Objects passed where they do not belong.
 
 use proverbs::prelude::*;
 use proverbs::qp::{Limit, Max};
@@ -43,7 +43,7 @@ fn a_completion_channel_of_another_context() {
     other.cq(20).channel(&channel).create::<Buf>().unwrap();
 }
 
-/// A limit whose 32-bit form is 0 would be granted by every device, and hold for nothing.
+/// Every device would grant a limit whose lower 32 bits are 0, and it would hold for nothing.
 ///
 /// Holds A6: a limit beyond 32 bits is rejected instead of truncated.
 /// Proves R3.1.

@@ -1,4 +1,4 @@
-//! `mem::forget` of each type there is: what was forgotten leaks, and everything else goes on.
+//! `mem::forget` of each type: the forgotten value leaks, and everything else continues to work.
 //!
 //! (Completions, iterators, lists, queue pairs and refused posts are in
 //! `tests/conformance/forget.rs`.)
@@ -15,7 +15,7 @@ profile! { OnSrq { receive: SharedRq } }
 profile! { Ring { signaling: Selective } }
 profile! { Any { entry: AnyBuf, max_send_sge: 3 } }
 
-/// One message from `a` to `b`: whatever was forgotten, this goes on.
+/// One message from `a` to `b`, which works whatever was forgotten.
 #[track_caller]
 fn goes_on(p: &mut Pair<Rc>) {
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -26,7 +26,7 @@ fn goes_on(p: &mut Pair<Rc>) {
 
 /// Proves R11.8.
 #[test]
-fn parents() {
+fn forgotten_parents() {
     let mut p = Pair::<Rc>::new();
     forget(p.dev.ctx.clone());
     forget(p.pd.clone());
@@ -38,7 +38,7 @@ fn parents() {
 }
 
 #[test]
-fn memory() {
+fn forgotten_memory() {
     fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     forget(p.pool.take());
@@ -62,7 +62,7 @@ fn memory() {
 }
 
 #[test]
-fn queues_and_channels() {
+fn forgotten_queues_and_channels() {
     let mut p = Pair::<Rc>::new();
     let channel = p.dev.ctx.create_comp_channel().unwrap();
     let on = p.dev.ctx.cq(20).channel(&channel).create::<Buf>().unwrap();
@@ -81,10 +81,10 @@ fn queues_and_channels() {
     drop((p.a, p.b));
 }
 
-/// A completion queue that was forgotten can never be polled again: what is in flight there is lost
-/// with it, and not given back as if nobody had it.
+/// A forgotten completion queue can never be polled again. Buffers in flight there are lost with
+/// it, instead of being returned while the device may use them.
 #[test]
-fn a_completion_queue_with_receives_posted() {
+fn a_forgotten_completion_queue_with_receives_posted() {
     let mut p = Pair::<Rc>::new();
     for _ in 0..3 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -98,7 +98,7 @@ fn a_completion_queue_with_receives_posted() {
 }
 
 #[test]
-fn address_handles() {
+fn forgotten_address_handles() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     forget(p.pd.create_ah(p.dev.vector()).unwrap());
@@ -115,7 +115,7 @@ fn address_handles() {
 }
 
 #[test]
-fn refusals_and_results() {
+fn forgotten_refusals_and_results() {
     fails_on!(Iwarp, "R24.6");
     let p = Pair::<Rc>::new();
     let busy = p.pd.destroy().unwrap_err();
@@ -126,12 +126,12 @@ fn refusals_and_results() {
     let refused = qp.modify(init).unwrap_err();
     forget(refused);
     let _ = nowhere;
-    // The queue pair that was forgotten with its refusal still holds its completion queue.
+    // The queue pair that was forgotten in its error still holds its completion queue.
     assert!(p.ca.destroy().is_err());
 }
 
 #[test]
-fn what_a_post_is_made_of() {
+fn forgotten_parts_of_a_post() {
     fails_on!(Iwarp, "R24.4");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -166,7 +166,7 @@ fn what_a_post_is_made_of() {
 }
 
 #[test]
-fn a_result_of_a_ring() {
+fn a_forgotten_result_of_a_ring() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     for _ in 0..2 {
@@ -176,7 +176,7 @@ fn a_result_of_a_ring() {
     p.a.post_send(wr::Send::new(filled(&p.pool, &[1]))).unwrap();
     until(&p.dev, "the completion", || {
         let Some(completion) = p.ca.poll_one().unwrap() else { return false };
-        // With it go two entries, which are lost and nothing else.
+        // Two entries are lost with it, and nothing else.
         forget(p.a.complete(completion));
         true
     });
@@ -189,11 +189,11 @@ fn a_result_of_a_ring() {
     assert_eq!(p.pool.available(), 38);
 }
 
-/// A region whose window is open cannot be deregistered: its memory stays, and a peer that
-/// writes there overwrites nothing of anyone's.
+/// A region with an open window cannot be deregistered. Its memory stays, so a peer that writes
+/// there overwrites nothing else.
 /// Proves R6.11.
 #[test]
-fn a_region_that_is_dropped_under_its_window() {
+fn a_region_that_is_dropped_while_its_window_is_open() {
     let fabric = Fabric::new();
     let mut p = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
@@ -208,10 +208,10 @@ fn a_region_that_is_dropped_under_its_window() {
     assert_eq!(status, Some(true));
 }
 
-/// A future that waits amid a post, with buffers that the queue is about to have, and is never
-/// polled again.
+/// A future is suspended inside a post whose buffers the queue is about to get, and is never polled
+/// again.
 #[test]
-fn a_post_that_waits_for_ever() {
+fn a_post_that_is_suspended_forever() {
     use std::future::{Future, pending};
     use std::task::{Context, Waker};
     let mut p = Pair::<Rc>::new();
@@ -227,11 +227,11 @@ fn a_post_that_waits_for_ever() {
     for _ in 0..3 {
         poll_empty(&mut p.ca);
     }
-    assert_eq!(p.pool.available(), 40, "home with its queue");
+    assert_eq!(p.pool.available(), 40, "returned with its queue");
 }
 
-/// An iterator panics amid a list, which lives on, and is dropped or posted: that ends the list
-/// once, and does not speak for one that was forgotten.
+/// An iterator panics while it fills a list. The list survives, and is dropped or posted; that ends
+/// it once, and does not affect a forgotten list.
 ///
 /// Holds L17: a list whose iterator panics ends once and loses no buffer of a forgotten list.
 #[test]
@@ -266,12 +266,12 @@ fn a_list_beside_one_whose_iterator_panicked() {
         forget(list);
         drop((p.a, p.b));
         assert_eq!((poll_empty(&mut p.ca), poll_empty(&mut p.cb)), (0, 0));
-        assert_eq!(p.pool.available(), 40, "home with their queues");
+        assert_eq!(p.pool.available(), 40, "returned with their queues");
     }
 }
 
-/// What an iterator gave before it panicked was not looked at, and may be another domain's: it
-/// comes home with a reset, too.
+/// Requests that an iterator returned before it panicked were not checked, and may belong to
+/// another domain. Their buffers return even with a reset.
 #[test]
 fn a_list_of_another_domains_buffers_before_a_reset() {
     fails_on!(Iwarp, "R24.6");

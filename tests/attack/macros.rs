@@ -1,4 +1,4 @@
-//! The posting macros, called where everything around them is hostile.
+//! The posting macros, called in hostile surroundings.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Methods of the names that the macros use, for every type there is. By the rules of method lookup
-/// those that take `&self` come before inherent ones that take `&mut self`, unless the call is
+/// Methods with the names that the macros use, for every type. By the rules of method lookup those
+/// that take `&self` come before inherent ones that take `&mut self`, unless the macro's calls are
 /// written with care.
-#[allow(dead_code)] // never used is what they shall be
+#[allow(dead_code)] // they must never be used
 mod hijack {
-    /// What a stolen work request would leave: an entry for one that was never written.
+    /// The result of a stolen work request: an entry for a request that was never written.
     pub struct Stolen {
         pub entry: Option<proverbs::Buf>,
         pub known: (),
@@ -53,7 +53,7 @@ mod hijack {
 /// Holds A4a: `post_send!` never calls methods of a trait in the caller's scope.
 /// Proves R11.1.
 #[test]
-fn methods_of_traits_in_scope_are_not_taken_for_ours() {
+fn methods_of_traits_in_scope_are_not_called() {
     let mut p = Pair::<Rc>::new();
     {
         #[allow(unused_imports)]
@@ -65,7 +65,7 @@ fn methods_of_traits_in_scope_are_not_taken_for_ours() {
         #[allow(unused_imports)]
         use hijack::Sends;
         post_send!(p.a, [wr::Send::new(filled(&p.pool, b"ours"))]).unwrap();
-        // What calls a macro may be a future that waits there.
+        // A macro may be called in a future, which may be suspended there.
         let ours = || wr::Send::new(filled(&p.pool, b"too"));
         post_send!(p.a, [ours(), matches!(p.pool.available(), 1..).then(ours).unwrap()]).unwrap();
     }
@@ -90,9 +90,9 @@ fn a_panic_between_work_requests_posts_nothing() {
     assert_eq!((p.a.sends_outstanding(), p.a.send_room(), p.pool.available()), (0, 8, 40));
 }
 
-/// What comes home from a list that is not finished names no queue any more, though its pool is
-/// gone already: a later queue may have its books where those of this one were, and would take a
-/// buffer home as its own that is home. (A debug build sees that as the queue ends.)
+/// A buffer that returns from an unfinished list does not name a queue any more, even if its pool
+/// is already gone. A later queue may have its counters at the same address, and would take back a
+/// buffer that is already free. (A debug build detects that when the queue ends.)
 ///
 /// Holds U8: a buffer of a list that was left early does not name a queue after its return.
 #[test]
@@ -120,7 +120,7 @@ fn a_list_that_is_left_early_with_buffers_whose_pool_is_gone() {
             assert_eq!({ left_early }(), None);
         }
         drop(p.a);
-        // Others, perhaps with books at that address, that leave something behind.
+        // Other queues, perhaps with counters at that address, that leave buffers behind.
         let depth = Depth { send: 4, recv: 4 };
         let made = || p.pd.create_qp::<Rc, Counted>(&p.ca, &p.ca, depth).unwrap();
         for qp in [(); 4].map(|()| made()) {
@@ -131,7 +131,7 @@ fn a_list_that_is_left_early_with_buffers_whose_pool_is_gone() {
         }
         poll_empty(&mut p.ca);
         assert_eq!(others.available(), 4);
-        // As many as before: those of `rest` are there, and keep the others.
+        // As many as before: the buffers of `rest` exist, and keep the others.
         assert_eq!(Arc::strong_count(&held), 9);
         drop(rest);
         assert_eq!(Arc::strong_count(&held), 1);

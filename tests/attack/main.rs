@@ -1,12 +1,12 @@
-//! Attacks on the safe interface: every way in which wrappers of verbs were broken, and every other
-//! that we could think of, as safe programs. What can be forbidden does not compile (ui-tests); the
-//! rest is here, and must run clean under Miri in both borrow models, under AddressSanitizer, and
-//! on a real device.
+//! Attacks on the safe interface: every known way in which wrappers of verbs were broken, and every
+//! other that we could think of, as safe programs. Attacks that can be ruled out by types do not
+//! compile (ui-tests). The rest is here, and must run clean under Miri in both borrow models, under
+//! AddressSanitizer, and on a real device.
 //!
-//! What forgets something is in `forget`, and what ends a process in `exit`; every other module
-//! leaves nothing behind, and Miri looks for leaks there.
+//! Tests that forget values are in `forget`, and those that end a process are in `exit`. The other
+//! modules leave nothing behind, and Miri checks them for leaks.
 #![forbid(unsafe_code)]
-#![allow(clippy::forget_non_drop)] // nobody is to rely on what has no Drop today
+#![allow(clippy::forget_non_drop)] // callers must not rely on a type having no Drop today
 
 #[allow(dead_code, unused_imports, unused_macros)]
 #[path = "../conformance/support/mod.rs"]

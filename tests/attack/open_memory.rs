@@ -1,4 +1,4 @@
-//! Regions that a peer and several threads touch at once: every access is atomic and of one size.
+//! Regions that a peer and several threads access at once: every access is atomic and of one size.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -8,8 +8,8 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// A peer writes a region piecemeal while one thread looks at its cells, and another copies bytes
-/// in and out.
+/// A peer writes a region piecemeal while one thread reads its cells, and another copies bytes in
+/// and out.
 ///
 /// Holds A7: under Miri, atomics of two sizes never race on the same bytes of an open region.
 /// Proves R6.12, R18.42.
@@ -50,7 +50,7 @@ fn bytes_cells_and_a_peer_at_the_same_places() {
     });
 }
 
-/// A piece of no bytes, a piece at the end, and offsets that wrap.
+/// An empty piece, a piece at the end, and offsets that wrap.
 #[test]
 fn the_edges_of_a_region() {
     fails_on!(Iwarp, "R24.4");
@@ -84,8 +84,8 @@ fn the_edges_of_a_region() {
     assert!(slice.atomic(5).is_err() && slice.slice(12, 0).is_ok());
 }
 
-/// Pieces that overlap each other, and what they are read from: the device does one after the
-/// other, and nobody has a reference that it could change the bytes of.
+/// Pieces that overlap each other and the memory they are read from. The device accesses one after
+/// the other, and no reference exists whose bytes it could change.
 #[test]
 fn pieces_that_overlap() {
     fails_on!(Iwarp, "R24.4");
@@ -99,7 +99,7 @@ fn pieces_that_overlap() {
         p.a.post_send(wr::RdmaRead::new(region.piece(at, 32).unwrap(), from.read())).unwrap();
         model.copy_within(8..40, at);
     }
-    // To its own place, and beside it.
+    // To its own place, and next to it.
     for at in [8, 11] {
         let to = region.remote().slice(at, 32).unwrap();
         p.a.post_send(wr::RdmaWrite::new(region.piece(8, 32).unwrap(), to.write())).unwrap();
@@ -110,20 +110,21 @@ fn pieces_that_overlap() {
     let mut bytes = [0; 64];
     region.read_at(0, &mut bytes).unwrap();
     if p.dev.kind == Kind::Loopback {
-        // IBA does not say in which order a device reads and writes bytes of one message.
+        // IBA does not define the order in which a device reads and writes the bytes of one
+        // message.
         assert_eq!(bytes[..], model[..]);
     }
-    assert!(region.destroy().is_err(), "a piece of it is there");
+    assert!(region.destroy().is_err(), "a piece of it exists");
     drop(again);
 }
 
-/// A page that is registered is kept from a child process as a whole, so nothing of the heap's may
-/// be in it.
+/// A registered page is kept out of a child process as a whole, so it must contain no other heap
+/// data.
 ///
 /// Holds T9: the tail of a registered page holds no other heap data, which a child process would
 /// miss.
 #[test]
-fn the_rest_of_a_registered_page_is_nobodys() {
+fn a_registered_page_contains_nothing_else() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let mut heap = Vec::new();

@@ -1,4 +1,4 @@
-//! Whatever goes first, everything comes home, and nothing leaks that was not forgotten.
+//! All buffers return in any drop order, and nothing leaks that was not forgotten.
 
 use proverbs::loopback::{Fault, Script};
 use proverbs::post::PostErrorKind;
@@ -10,14 +10,14 @@ use crate::support::*;
 profile! { Ring { signaling: Selective } }
 profile! { OnSrq { receive: SharedRq } }
 
-/// A region that is open, buffers that are exclusive, shared and lists, all with the device, and
-/// every order of going: with the completion queue goes the last chance to poll, so what is
-/// orphaned comes home by itself.
+/// An open region and exclusive, shared and listed buffers, all with the device, dropped in every
+/// order. The completion queue takes the last chance to poll with it, so orphaned buffers return by
+/// themselves.
 ///
 /// Holds A11a: outstanding buffers return to their pool when the last completion queue is dropped.
 /// Proves R11.8.
 #[test]
-fn orphaned_buffers_come_home_when_the_last_completion_queue_goes() {
+fn orphaned_buffers_return_when_the_last_completion_queue_is_dropped() {
     fails_on!(Iwarp, "R24.5");
     profile! { Any { entry: AnyBuf, max_recv_sge: 2 } }
     for order in 0..6 {
@@ -27,7 +27,7 @@ fn orphaned_buffers_come_home_when_the_last_completion_queue_goes() {
         let region = pd.register::<RemoteRead>(64).unwrap();
         let cq = dev.ctx.create_cq::<AnyBuf>(30).unwrap();
         let qp = pd.create_qp::<Rc, Any>(&cq, &cq, Depth { send: 8, recv: 8 }).unwrap();
-        // A peer that is not there: nothing completes.
+        // A peer that does not exist: nothing completes.
         let wish = Wish::new();
         let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
         qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
@@ -66,7 +66,7 @@ fn orphaned_buffers_come_home_when_the_last_completion_queue_goes() {
 /// pool.
 /// Proves R7.16.
 #[test]
-fn a_shared_receive_queue_that_nobody_used() {
+fn a_shared_receive_queue_that_was_never_used() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(4, 64).unwrap();
@@ -76,13 +76,13 @@ fn a_shared_receive_queue_that_nobody_used() {
     assert_eq!(pool.available(), 4);
 }
 
-/// The queue pair goes, the completion queue is polled, and only then the shared receive queue
-/// goes.
+/// The queue pair is dropped, the completion queue is polled, and then the shared receive queue is
+/// dropped.
 ///
 /// Holds A11c: a shared receive queue that is dropped last releases its room.
 /// Proves R7.16.
 #[test]
-fn a_shared_receive_queue_that_goes_last() {
+fn a_shared_receive_queue_that_is_dropped_last() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(4, 64).unwrap();
@@ -98,7 +98,7 @@ fn a_shared_receive_queue_that_goes_last() {
     assert_eq!(cq.unbooked(), cq.capacity());
 }
 
-/// A queue that is busy keeps what it holds, instead of throwing other queues' messages away.
+/// A queue in use keeps its completions instead of discarding other queue pairs' messages.
 ///
 /// Holds A12: a rejected `CompletionQueue::destroy` keeps the completions.
 /// Proves R12.1.
@@ -112,10 +112,9 @@ fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
     assert_eq!(poll(&p.dev, &mut cb, 1).remove(0).received().data(), b"kept");
 }
 
-/// Nothing completes into it any more, so it may go, though the shared receive queue that fed it
-/// stays.
+/// No more completions can arrive in it, so it may be dropped while the shared receive queue stays.
 #[test]
-fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
+fn a_completion_queue_that_is_dropped_before_its_shared_receive_queue() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(4, 64).unwrap();
@@ -128,7 +127,7 @@ fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
         cq.destroy().unwrap();
     }
     assert_eq!(pool.available(), 2);
-    // One that goes while the shared receive queue does, on another thread.
+    // One that is dropped on another thread at the same time as the shared receive queue.
     let cq = dev.ctx.create_cq::<Buf>(30).unwrap();
     drop(pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(2, &srq)).unwrap());
     std::thread::scope(|scope| {
@@ -139,10 +138,10 @@ fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
     pool.destroy().unwrap();
 }
 
-/// Nobody polls any more when the queue pair goes: what it sent comes home at once, although the
-/// shared receive queue that it receives from lives on.
+/// There are no more polls when the queue pair is dropped. Its sends return at once, although its
+/// shared receive queue stays.
 #[test]
-fn a_queue_pair_of_a_shared_receive_queue_that_goes_after_its_completion_queues() {
+fn a_queue_pair_with_a_shared_receive_queue_that_outlives_its_completion_queues() {
     fails_on!(Iwarp, "R24.5");
     profile! { RingOnSrq { receive: SharedRq, signaling: Selective } }
     let dev = Device::open();
@@ -157,7 +156,7 @@ fn a_queue_pair_of_a_shared_receive_queue_that_goes_after_its_completion_queues(
             let receives = dev.ctx.create_cq::<Buf>(30).unwrap();
             let qp =
                 pd.create_qp::<Rc, $profile>(&sends, &receives, Depth::on_srq(8, &srq)).unwrap();
-            // A peer that is not there: nothing completes.
+            // A peer that does not exist: nothing completes.
             let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
             qp.post_send(wr::Send::new(filled(&pool, b"to nobody"))).unwrap();
             qp.post_send(wr::Send::new(filled(&pool, b"nor this"))).unwrap();
@@ -173,10 +172,11 @@ fn a_queue_pair_of_a_shared_receive_queue_that_goes_after_its_completion_queues(
     pool.destroy().unwrap();
 }
 
-/// A completion queue goes that another queue pair still completes into: what a dead one left with
-/// it comes home then, and not with the living one. The same if it is broken, so that polls fail.
+/// A completion queue is dropped while a queue pair still uses it. Buffers that a destroyed queue
+/// pair left there return then, without waiting for the other one. The same holds if it is broken,
+/// so that polls fail.
 #[test]
-fn a_completion_queue_that_goes_while_one_of_its_queue_pairs_lives() {
+fn a_completion_queue_that_is_dropped_while_one_of_its_queue_pairs_lives() {
     fails_on!(Iwarp, "R24.5", Device::open().kind != Kind::Siw);
     for broken in [false, true] {
         let fabric = Device::fabric();
@@ -204,12 +204,12 @@ fn a_completion_queue_that_goes_while_one_of_its_queue_pairs_lives() {
     }
 }
 
-/// The user's iterator panics when it is dropped: what it gave goes with its list, and what was
-/// refused goes too.
+/// The user's iterator panics when it is dropped: its requests are dropped with their list, and so
+/// are rejected ones.
 ///
 /// Holds L18: an iterator that panics in its drop loses no buffer of its list.
 #[test]
-fn iterators_that_panic_when_they_go() {
+fn iterators_that_panic_when_they_are_dropped() {
     fails_on!(NoRings);
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     struct Bad<'p> {
@@ -270,7 +270,7 @@ fn iterators_that_panic_when_they_go() {
     all!(Lists: 3, two);
 }
 
-/// The user's iterator panics, or lies about its length, in the midst of a list.
+/// The user's iterator panics, or lies about its length, while it fills a list.
 #[test]
 fn iterators_that_panic_or_lie() {
     struct Liar<I>(I);
@@ -316,10 +316,10 @@ fn iterators_that_panic_or_lie() {
     assert_eq!(pool.available(), 40);
 }
 
-/// A work request that is refused because the list is full, and is wrong besides, does not spoil
-/// the next one.
+/// A work request that is rejected because the list is full, and has another mistake, does not
+/// spoil the next one.
 #[test]
-fn what_is_wrong_with_one_is_not_found_with_the_next() {
+fn a_mistake_of_one_request_is_not_charged_to_the_next() {
     fails_on!(Iwarp, "R24.5");
     let p = Pair::<Rc>::new();
     let cq = p.dev.ctx.create_cq(30).unwrap();
@@ -338,8 +338,8 @@ fn what_is_wrong_with_one_is_not_found_with_the_next() {
     assert_eq!((stranger.available(), p.pool.available()), (1, 40));
 }
 
-/// What completed before a reset lies in the completion queue when the queue pair is gone: another
-/// one has its room only when it has been polled.
+/// Completions from before a reset are in the completion queue when the queue pair is destroyed.
+/// Its room is released only after they were polled.
 ///
 /// Holds L21: a destroy after a reset does not release room of completions that are still queued.
 #[test]
@@ -358,13 +358,13 @@ fn a_reset_and_a_destroy_while_completions_wait() {
     // (The receives had nothing outstanding.)
     let sends = posted + 1;
     let receives = cq.unbooked() - booked;
-    assert!(receives <= sends, "{receives} entries were given back");
+    assert!(receives <= sends, "{receives} entries were released");
     while cq.poll().unwrap().count() != 0 {}
     assert_eq!(cq.unbooked(), booked + receives + sends);
 }
 
-/// The same of a queue pair that is dropped, and destroyed when its receives' completion queue was
-/// seen empty: its sends complete into another one.
+/// The same for a queue pair that is dropped, and destroyed when its receive completion queue was
+/// found empty; its sends complete in another one.
 ///
 /// Holds L21: a drop after a reset does not release room of completions that are still queued.
 #[test]
@@ -379,19 +379,19 @@ fn a_reset_and_a_drop_while_completions_wait() {
     srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
     let made = pd.create_qp::<Rc, OnSrq>(&sends, &receives, Depth::on_srq(4, &srq)).unwrap();
     let booked = sends.unbooked();
-    // A peer that is not there: the sends are flushed.
+    // A peer that does not exist: the sends are flushed.
     let mut qp = Rc::up(made, &dev, 0xfffff0, &Wish::new());
     while qp.send_room() > 0 {
         qp.post_send(wr::Send::inline(b"flushed")).unwrap();
     }
-    // (Its receives are drained, as otherwise it would not be reset.)
+    // (Its receives are drained; otherwise it could not be reset.)
     let mut qp = qp.to_error().unwrap();
     qp.drain(&mut receives, |_| ()).unwrap();
     let qp = qp.reset().unwrap();
     drop(Rc::up(qp, &dev, 0xfffff0, &Wish::new()));
     while receives.poll().unwrap().count() != 0 {}
     srq.destroy().unwrap();
-    assert_eq!(sends.unbooked(), booked, "completions of before wait there");
+    assert_eq!(sends.unbooked(), booked, "earlier completions are still queued");
     while sends.poll().unwrap().count() != 0 {}
     assert_eq!(sends.unbooked(), sends.capacity());
 }

@@ -1,5 +1,4 @@
-//! Arenas and parts of buffers: what is joined that is none, who goes first, threads, and what is
-//! refused.
+//! Arenas and parts of buffers: joins of unrelated parts, drop orders, threads, and rejections.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -15,7 +14,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::support::*;
 
-/// A refused join leaves both as they were.
+/// A refused join leaves both unchanged.
 #[track_caller]
 fn are_strangers(one: &mut Buf, two: Buf) -> Buf {
     let before = (one.as_ptr(), one.len(), one.capacity(), two.as_ptr(), two.len(), two.capacity());
@@ -26,7 +25,7 @@ fn are_strangers(one: &mut Buf, two: Buf) -> Buf {
     next
 }
 
-/// Nothing but two parts is left of an arena. Joined they are one, and the last.
+/// Only two parts are left of an arena. Joined, they are the single last one.
 #[test]
 fn parts_that_outlive_their_arena_are_counted_when_they_join() {
     let p = Pair::<Rc>::new();
@@ -45,7 +44,7 @@ fn parts_that_outlive_their_arena_are_counted_when_they_join() {
 
 /// Proves R18.32.
 #[test]
-fn what_is_no_neighbour_is_not_joined() {
+fn only_neighbours_are_joined() {
     let p = Pair::<Rc>::new();
     let mut memory = vec![0u64; 64];
     memory[0] = 1;
@@ -54,7 +53,7 @@ fn what_is_no_neighbour_is_not_joined() {
     let mut one = arena.take(192).unwrap();
     let mut two = one.split_off(64).unwrap();
     let three = two.split_off(64).unwrap();
-    // Not the one behind it: the one before it, one further on, and those of others.
+    // Not the part behind it: the part before it, one further on, and parts of other buffers.
     two = are_strangers(&mut two.split_off(32).unwrap(), two);
     one = are_strangers(&mut two, one);
     let three = are_strangers(&mut one, three);
@@ -70,7 +69,7 @@ fn what_is_no_neighbour_is_not_joined() {
     for at in [0, 64, 65, usize::MAX] {
         assert_eq!(one.split_off(at).unwrap_err(), SplitError::NoBytes { at, capacity: 64 });
     }
-    // What was behind `one` is somebody else's by now.
+    // The memory behind `one` has another owner by now.
     drop(two);
     let mut next = arena.take(192).unwrap();
     assert_eq!(next.as_ptr(), one.as_ptr().wrapping_add(64));
@@ -79,7 +78,7 @@ fn what_is_no_neighbour_is_not_joined() {
     assert_eq!((one.len(), one.capacity(), &one[64..]), (256, 256, &[5; 192][..]));
 }
 
-/// Narrowed parts are split and joined where they are, and each byte is one buffer's.
+/// Narrowed parts are split and joined in place, and each byte belongs to one buffer.
 ///
 /// Holds P1: the parts of a split buffer never share bytes.
 /// Proves R18.31.
@@ -110,7 +109,7 @@ fn narrowed_parts_overlap_nothing() {
     assert_eq!((arena.longest(), arena.spare()), (1024, 8));
 }
 
-/// Whatever goes first: a part keeps its memory, its region and its domain.
+/// A part keeps its memory, its region and its domain, in any drop order.
 /// Proves R18.32.
 #[test]
 fn parts_outlive_their_arena() {
@@ -137,8 +136,8 @@ fn parts_outlive_their_arena() {
     assert_eq!(two.context(), &[17]);
 }
 
-/// An atomic's eight bytes would go beyond a buffer that was narrowed to fewer. However that is
-/// refused, what comes back has no more bytes than it has.
+/// The eight bytes of an atomic would exceed a buffer that was narrowed to fewer. However the post
+/// is rejected, the returned buffer has no more bytes than before.
 ///
 /// Holds P2: an atomic into a buffer narrowed below 8 bytes is rejected.
 /// Proves R18.31.
@@ -159,7 +158,7 @@ fn a_buffer_too_short_for_an_atomic() {
         assert_eq!((buf.len(), buf.capacity()), (3, 3));
         buf
     };
-    // Pushed, by extend, and in a list that is dropped.
+    // Pushed, with extend, and in a list that is dropped.
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
     let error = list.push(wr::FetchAndAdd::new(short, cell, 1)).unwrap_err();
@@ -168,14 +167,14 @@ fn a_buffer_too_short_for_an_atomic() {
     let error = list.extend([wr::FetchAndAdd::new(short, cell, 1)]).unwrap_err();
     short = is_short(error.into_rejected().next().unwrap());
     drop(list);
-    // In a chain, behind one that is well, which is not posted either.
+    // In a chain, after a valid one, which is not posted either.
     let fine = wr::FetchAndAdd::new(rest, cell, 1);
     let error = post_send!(p.a, [fine, wr::FetchAndAdd::new(short, cell, 1)]).unwrap_err();
     assert_eq!(error.kind(), refused);
     let mut back = error.into_rejected();
     rest = back.next().unwrap();
     short = is_short(back.next().unwrap());
-    // In a chain that is interrupted: it goes home, and is whole.
+    // In a chain that is interrupted: it returns to the arena, and is whole.
     let stop = || -> wr::WorkRequest<wr::Send, Buf> { resume_unwind(Box::new("on purpose")) };
     let post = || drop(post_send!(p.a, [wr::FetchAndAdd::new(short, cell, 1), stop()]));
     assert!(catch_unwind(AssertUnwindSafe(post)).is_err());
@@ -203,13 +202,13 @@ fn a_buffer_too_short_for_an_atomic() {
     drop(rest);
 }
 
-/// Parts that share words, one with the device and two with the program, which holds slices of
-/// them: the device touches no byte beside its own.
+/// Parts share words. The device owns one, and the program owns two and holds slices of them. The
+/// device touches only its own bytes.
 ///
 /// Holds D3: under Miri, the loopback device touches only the bytes of its own part of a split
 /// buffer.
 #[test]
-fn slices_of_the_parts_beside_what_the_device_has() {
+fn slices_next_to_a_part_that_the_device_has() {
     let mut p = Pair::<Rc>::new();
     let arena = p.pd.create_arena(256, 8).unwrap();
     let mut before = arena.take(64).unwrap();
@@ -221,7 +220,7 @@ fn slices_of_the_parts_beside_what_the_device_has() {
     left.fill(1);
     right.fill(2);
     thread::scope(|scope| {
-        // The device writes the part while a thread writes beside it, and while a slice is held.
+        // The device writes the part while a thread writes next to it, and while a slice is held.
         p.b.post_recv(wr::Recv::new(part)).unwrap();
         let beside = scope.spawn(|| left.fill(3));
         p.a.post_send(wr::Send::new(message)).unwrap();
@@ -241,7 +240,7 @@ fn slices_of_the_parts_beside_what_the_device_has() {
     assert_eq!((&before[..], behind[0], behind[53]), (&[3; 3][..], 5, 5));
 }
 
-/// A buffer that tells whose it is: all of its bytes do.
+/// A buffer filled with a byte that identifies its owner.
 struct Stamped(Buf, u8);
 
 impl Stamped {
@@ -253,17 +252,17 @@ impl Stamped {
 
     #[track_caller]
     fn check(self) -> Buf {
-        assert!(self.0.iter().all(|&byte| byte == self.1), "somebody else wrote here");
+        assert!(self.0.iter().all(|&byte| byte == self.1), "another thread wrote here");
         self.0
     }
 }
 
-/// Threads take, split, join and hand on, and each finds its bytes as it left them.
+/// Threads take, split, join and pass on parts, and each finds its bytes unchanged.
 /// Proves R18.32.
 #[test]
-fn each_byte_is_one_threads() {
+fn each_byte_belongs_to_one_thread() {
     const THREADS: u8 = 4;
-    // (Miri pays for each byte, and sees the same in parts of few.)
+    // (Miri is slow for each byte, and finds the same with small parts.)
     let (rounds, len, most) = if cfg!(miri) { (30, 1 << 11, 190) } else { (3000, 1 << 14, 1500) };
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -321,7 +320,7 @@ fn each_byte_is_one_threads() {
 
 /// Proves R18.32.
 #[test]
-fn what_another_part_has_is_not_given_again() {
+fn memory_of_another_part_is_not_handed_out_again() {
     let p = Pair::<Rc>::new();
     let arena = p.pd.create_arena(256, 4).unwrap();
     let mut one = arena.take(256).unwrap();
@@ -334,13 +333,13 @@ fn what_another_part_has_is_not_given_again() {
     arena.destroy().unwrap();
 }
 
-/// A region of 1 GiB is shared out among many queue pairs and threads, in messages of any length;
-/// what arrives is checked, and dropped, by the next thread. (Pages that nobody touches cost
-/// nothing. A device that pins them gets fewer; Miri, which pays for each descriptor of a part,
-/// and for each byte, gets 64 KiB among as few as can meet.)
+/// A region of 1 GiB is shared among many queue pairs and threads, with messages of any length. The
+/// next thread checks the messages that arrive, and drops them. (Pages that are never touched cost
+/// nothing. A device that pins them gets fewer. Miri is slow for each part and each byte, and gets
+/// 64 KiB among as few as can meet.)
 /// Proves R18.32.
 #[test]
-fn a_gibibyte_among_queue_pairs_and_threads() {
+fn a_gibibyte_shared_by_queue_pairs_and_threads() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let (size, most, rounds) = match dev.kind {
@@ -374,7 +373,7 @@ fn a_gibibyte_among_queue_pairs_and_threads() {
                     })
                     .collect();
                 for round in 0..rounds {
-                    // A part that is long, and of which little is touched.
+                    // A long part, of which little is touched.
                     let mut long = arena.take(size / 64).unwrap();
                     let (last, stamp) = (long.len() - 1, (16 * round + number) as u8);
                     (long[0], long[last]) = (stamp, stamp);

@@ -1,4 +1,4 @@
-//! Prepared work requests that go, change or wander while what they posted is still outstanding.
+//! Prepared work requests that are dropped, changed or moved while their posts are outstanding.
 
 use std::sync::mpsc;
 
@@ -7,10 +7,10 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// The device still waits for a receive when the work request goes, is filled anew, or has other
+/// The device still waits for a receive when the work request is dropped, refilled, or gets other
 /// inline bytes.
 #[test]
-fn what_was_posted_is_not_the_work_requests_any_more() {
+fn a_post_does_not_depend_on_its_work_request() {
     fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     let mut beat = wr::Send::inline(b"first").prepare();
@@ -33,9 +33,9 @@ fn what_was_posted_is_not_the_work_requests_any_more() {
     poll(&p.dev, &mut p.ca, 3);
 }
 
-/// The queue pair dies and goes, and its successor is posted to from the same work request.
+/// The queue pair fails and is dropped, and its successor is posted to from the same work request.
 #[test]
-fn it_outlives_its_queue_pairs() {
+fn a_prepared_request_outlives_its_queue_pairs() {
     fails_on!(IwarpOtherwise, "R24.7");
     let mut send = wr::Send::new(wr::Placeholder).prepare();
     for _ in 0..3 {
@@ -46,7 +46,7 @@ fn it_outlives_its_queue_pairs() {
         let flushed = poll(&dev, &mut ca, 1).remove(0).flushed(Direction::Send);
         holds(flushed.unwrap(), b"flushed");
         a.post_prepared(&mut send, filled(&pool, b"orphaned")).unwrap();
-        // Neither the queue pair nor its buffers are there any more at the next post.
+        // At the next post, neither the queue pair nor its buffers exist any more.
         drop(a);
         drop(ca);
         assert_eq!(pool.available(), free);
@@ -60,10 +60,10 @@ fn it_outlives_its_queue_pairs() {
     poll(&p.dev, &mut p.ca, 1);
 }
 
-/// One work request goes from thread to thread, each with a queue pair of its own. What it names
-/// from the post before, a buffer's element, is gone or with another thread.
+/// One work request moves from thread to thread, each with its own queue pair. The element of the
+/// previous post is gone or belongs to another thread.
 #[test]
-fn it_goes_around_among_threads() {
+fn a_prepared_request_moves_between_threads() {
     const THREADS: usize = 3;
     let (to, from): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
     to[0].send((wr::Send::new(wr::Placeholder).prepare(), 0u8)).unwrap();
@@ -71,13 +71,13 @@ fn it_goes_around_among_threads() {
         for (at, mine) in from.into_iter().enumerate() {
             let next = to[(at + 1) % THREADS].clone();
             scope.spawn(move || {
-                // Each has had it when it comes again.
+                // Each thread has had it when it arrives again.
                 for _ in 0..if cfg!(miri) { 2 } else { 3 } {
                     let mut p = Pair::<Rc>::new();
                     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
                     let (mut send, round) = mine.recv().unwrap();
                     p.a.post_prepared(&mut send, filled(&p.pool, &[round; 9])).unwrap();
-                    // The last has nobody to give it to.
+                    // The last thread has no receiver for it.
                     let _ = next.send((send, round + 1));
                     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
                     assert_eq!(got.data(), [round; 9]);
@@ -89,9 +89,9 @@ fn it_goes_around_among_threads() {
 }
 
 /// An address handle is removed while its datagram may be outstanding, and the next post is
-/// refused.
+/// rejected.
 #[test]
-fn its_address_handle_goes_first() {
+fn its_address_handle_is_removed_first() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let way = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
@@ -108,9 +108,9 @@ fn its_address_handle_goes_first() {
     holds(error.into_rejected().next().unwrap(), b"no way");
 }
 
-/// The peer refuses the first of two, so that the second is flushed: both buffers come back.
+/// The peer refuses the first of two, so the second is flushed: both buffers come back.
 #[test]
-fn a_refused_one_flushes_its_twin() {
+fn a_refused_post_flushes_the_next() {
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();

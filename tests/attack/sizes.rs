@@ -1,4 +1,4 @@
-//! Nothing, too much, and what overflows.
+//! Sizes of zero, sizes that are too large, and sizes that overflow.
 
 use proverbs::memory::TooLong;
 use proverbs::post::PostErrorKind;
@@ -7,14 +7,14 @@ use proverbs::prelude::*;
 use crate::support::*;
 
 #[test]
-fn pools_and_regions() {
+fn pool_and_region_sizes() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     const HALF: usize = u32::MAX as usize / 2;
     let mut sizes =
         vec![(0, 0), (0, 64), (usize::MAX, 1), (1, usize::MAX), (HALF + 1, 1), (1, HALF + 1)];
     if !cfg!(miri) {
-        // Miri would try to find the memory.
+        // Miri would try to allocate the memory.
         sizes.extend([(HALF, HALF), (1 << 20, HALF)]);
         assert!(pd.register::<RemoteAll>(isize::MAX as usize - 4095).is_err());
     }
@@ -55,7 +55,7 @@ fn contexts_of_every_alignment_and_size() {
 }
 
 #[test]
-fn queues() {
+fn queue_sizes() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -70,7 +70,7 @@ fn queues() {
         assert!(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send, recv }).is_err());
         assert_eq!(cq.unbooked(), free);
     }
-    // A queue pair of no depth: every post is refused, and gives back what it was given.
+    // A queue pair of depth 0: every post is rejected, and returns its buffers.
     let pool = pd.create_pool(2, 64).unwrap();
     let mut cq = cq;
     let Ok(qp) = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 0, recv: 0 }) else {
@@ -85,7 +85,7 @@ fn queues() {
 }
 
 #[test]
-fn lists_of_nothing_and_lists_too_long() {
+fn empty_lists_and_lists_too_long() {
     fails_on!(Iwarp, "R24.4");
     profile! { Lists { entry: BufList, max_send_sge: 32, max_recv_sge: 32 } }
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc, Lists>::new();
@@ -93,7 +93,7 @@ fn lists_of_nothing_and_lists_too_long() {
     a.post_send(wr::Send::new(BufList::new())).unwrap();
     assert!(poll(&dev, &mut cb, 1).remove(0).received().entry.is_none());
     assert!(poll(&dev, &mut ca, 1).remove(0).sent().entry.is_none());
-    // Buffers of no bytes: an entry, and no element.
+    // Empty buffers: an entry without an element.
     let empty = || {
         let mut buf = poisoned(&pool);
         buf.set_len(0);
@@ -119,7 +119,7 @@ fn lists_of_nothing_and_lists_too_long() {
     assert_eq!(pool.available(), 40);
 }
 
-/// What does not fit is not cut in silence, and leaves the buffer as it was.
+/// Bytes that do not fit are not truncated silently; the buffer is unchanged.
 ///
 /// Holds T3: filling a buffer rejects bytes that do not fit instead of truncating them.
 #[test]
@@ -134,17 +134,17 @@ fn bytes_that_do_not_fit_are_not_copied() {
     assert_eq!(&buf[..], b"before");
     buf.set_len(16);
     assert_eq!(buf[6..], [1; 10]);
-    // A slice's own method is not hidden.
+    // The slice method of that name is not hidden.
     buf.fill(3);
     assert_eq!(buf[..], [3; 16]);
 }
 
-/// A READ of nothing brings nothing, into the longest piece that there is too. (A port may say that
-/// messages have no end.)
+/// An empty READ returns nothing, even into the longest possible piece. (A port may report
+/// unlimited messages.)
 ///
 /// Holds T17: a zero-length READ into a piece of 2^32 - 1 bytes reads no bytes.
 #[test]
-fn a_read_of_nothing_into_the_longest_piece() {
+fn an_empty_read_into_the_longest_piece() {
     profile! { Mixed { entry: AnyBuf } }
     let world = proverbs::loopback::World::ipv4().messages(Mtu::Bytes1024, u32::MAX);
     let fabric = proverbs::loopback::Fabric::with(world);

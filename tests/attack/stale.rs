@@ -1,4 +1,4 @@
-//! Completions, credits and sentinels of a life before.
+//! Completions, credits and markers from before a reset.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -28,7 +28,7 @@ where
 /// still queued.
 /// Proves R8.18.
 #[test]
-fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
+fn a_reset_ring_leaves_room_for_queued_completions() {
     fails_on!(NoRings);
     let wish = Wish { cqe: 17, ..Wish::new() };
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc, Ring>::with(&wish);
@@ -46,7 +46,7 @@ fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
         let rb = b.reset().unwrap();
         (a, b) = again(&dev, ra, rb);
     }
-    // Whatever is in the queue is stale, and the queue is alive.
+    // All queued completions are stale, and the queue works.
     until(&dev, "room for all", || {
         for completion in ca.poll().expect("the completion queue did not overrun") {
             assert!(a.complete(completion).is_err());
@@ -63,14 +63,14 @@ fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
     assert_eq!(pool.available(), 40);
 }
 
-/// A drain that ends half way (its closure panics) has posted its sentinel; the next one needs
-/// none. A second sentinel would take the slot of the oldest entry.
+/// A drain that is interrupted (its closure panics) has posted its marker; the next one needs none.
+/// A second marker would take the slot of the oldest entry.
 ///
 /// Holds A10: a drain that is resumed after an interruption posts no second sentinel over the
 /// oldest entry.
 /// Proves R10.14.
 #[test]
-fn a_drain_that_was_interrupted_is_taken_up_again() {
+fn an_interrupted_drain_is_resumed() {
     fails_on!(NoRings);
     let p = Pair::<Rc, Ring>::new();
     let (dev, pd, pool) = (p.dev, p.pd, p.pool);
@@ -81,7 +81,7 @@ fn a_drain_that_was_interrupted_is_taken_up_again() {
     for i in 0..3 {
         other.post_recv(wr::Recv::new(filled(&pool, &[10 + i]))).unwrap();
     }
-    // Their completions are in front of the ring's.
+    // Their completions come before those on the ring.
     let other = other.to_error().unwrap();
     until(&dev, "the receives are flushed", || other.query().is_ok());
 
@@ -104,20 +104,20 @@ fn a_drain_that_was_interrupted_is_taken_up_again() {
             .unwrap();
         });
         assert_eq!(catch_unwind(interrupted).is_err(), foreign <= 3 && found.is_empty());
-        assert!(qp.sends_outstanding() <= 4, "three, and one sentinel, which is what is booked");
+        assert!(qp.sends_outstanding() <= 4, "three, and one marker, which is the booked number");
     }
     assert_eq!((found, foreign), (vec![0, 1, 2], 3));
     assert_eq!((qp.sends_outstanding(), pool.available()), (0, 40));
     drop((other, qp));
 }
 
-/// The sentinel of a drain that was interrupted is beyond the depth: a reset that withholds its
-/// room has none to give back for it. With more room than was asked for the completion queue, which
-/// books for that, would overrun (R9.9).
+/// The marker of an interrupted drain exceeds the depth. A reset that withholds its room must not
+/// release room for the marker; otherwise the completion queue, whose booking counts it, would
+/// overrun (R9.9).
 ///
 /// Holds A3: a reset after an interrupted drain does not give out the room of the sentinel.
 #[test]
-fn the_room_of_a_sentinel_is_not_given_out_after_a_reset() {
+fn the_room_of_a_marker_is_not_released_by_a_reset() {
     fails_on!(NoRings);
     let p = Pair::<Rc, Ring>::new();
     let (dev, pd, pool) = (p.dev, p.pd, p.pool);
@@ -126,7 +126,7 @@ fn the_room_of_a_sentinel_is_not_given_out_after_a_reset() {
     let other = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
     let mut other = Rc::init(other, &wish);
     other.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
-    // Its completion is in front of the ring's.
+    // Its completion comes before those on the ring.
     let other = other.to_error().unwrap();
     until(&dev, "the receive is flushed", || other.query().is_ok());
 
@@ -139,7 +139,7 @@ fn the_room_of_a_sentinel_is_not_given_out_after_a_reset() {
         qp.drain(&mut cq, |_| std::panic::resume_unwind(Box::new("on purpose"))).unwrap();
     });
     assert!(catch_unwind(interrupted).is_err());
-    assert_eq!(qp.sends_outstanding(), 4, "three, and the sentinel");
+    assert_eq!(qp.sends_outstanding(), 4, "three, and the marker");
 
     let home = pool.available();
     let mut qp = qp.reset().unwrap();

@@ -13,8 +13,8 @@ use crate::support::*;
 profile! { OnSrq { receive: SharedRq } }
 profile! { Ring { signaling: Selective } }
 
-/// What a program may have in hand while something else panics, and go on with: nothing of it is
-/// half changed then.
+/// Objects that a program may keep using after a panic elsewhere: a panic leaves none of them half
+/// changed.
 mod unwinds {
     use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -35,8 +35,8 @@ mod unwinds {
     assert_impl_all!(proverbs::cm::Accepted: UnwindSafe, RefUnwindSafe);
 }
 
-/// What must not leave its thread: contexts that may not, in every handle that could take them
-/// along, and what moves counters that have one writer.
+/// Objects that must stay on their thread: contexts that are not `Send`, every handle that could
+/// move them, and objects that update counters with one writer.
 mod stays {
     use std::cell::Cell;
     use std::rc::Rc as Counted;
@@ -62,7 +62,7 @@ mod stays {
     // A context that may move but not be shared: the pool gives each to one holder.
     assert_not_impl_any!(Buf<Cell<u8>>: Sync);
     assert_impl_all!(Pool<Cell<u8>>: std::marker::Send, Sync);
-    // Completions move counters, and releases move rings, of the thread that polls.
+    // Completions update counters, and releases update rings, on the polling thread.
     assert_not_impl_any!(Completion<'static, Buf>: std::marker::Send, Sync);
     assert_not_impl_any!(Completions<'static, Buf>: std::marker::Send, Sync);
     assert_not_impl_any!(Released<'static, Buf>: std::marker::Send, Sync);
@@ -71,7 +71,7 @@ mod stays {
     assert_not_impl_any!(QueuePair<Rc, Rts>: Sync);
     assert_impl_all!(QueuePair<Rc, Rts>: std::marker::Send);
     assert_impl_all!(CompletionQueue: std::marker::Send);
-    // The members of a lane, in whatever shape.
+    // The members of a lane, in each shape.
     use proverbs::device::Lane;
     profile! { Fast { threads: InLane } }
     profile! { FastRing { threads: InLane, signaling: Selective } }
@@ -91,8 +91,8 @@ mod stays {
 
 profile! { Fast { threads: InLane } }
 
-/// A lane that a thread leaves in its storage, with work outstanding, ends as that thread does; its
-/// buffers come home to a pool that other threads use.
+/// A thread keeps a lane in its local storage, with work outstanding. The lane ends with the
+/// thread, and its buffers return to a pool that other threads use.
 /// Proves R17.8.
 #[test]
 fn a_lane_ends_with_its_thread() {
@@ -125,8 +125,8 @@ fn a_lane_ends_with_its_thread() {
     pd.destroy().unwrap();
 }
 
-/// `ATTACK_ROUNDS` asks for more of them, to search for one order of the threads. They
-/// take seconds.
+/// `ATTACK_ROUNDS` requests more rounds, to search for a certain order of the threads. They take
+/// seconds.
 fn rounds() -> usize {
     let asked = std::env::var("ATTACK_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     asked.unwrap_or(if cfg!(miri) { 4 } else { 200 })
@@ -141,8 +141,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// One thread resets a queue pair again and again while another polls its completion queue empty:
-/// the booking must stay with the queue pair (R9.9).
+/// One thread resets a queue pair repeatedly while another polls its completion queue empty: the
+/// booking must stay with the queue pair (R9.9).
 ///
 /// Holds A9b: a poll on another thread during a reset does not release the room of the queue pair.
 /// Proves R8.18.
@@ -180,7 +180,7 @@ fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
             held = Some(a);
         }
         stop.store(true, SeqCst);
-        // Not dropped here: its booking is looked at.
+        // It is not dropped here, so that its booking can be checked.
         std::mem::swap(&mut held, &mut survivor);
         poller.join().unwrap()
     });
@@ -194,8 +194,8 @@ fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
     drop((b, cb));
 }
 
-/// One shared receive queue that completes into queues on two threads, and a third thread that
-/// feeds it.
+/// One shared receive queue whose receives complete on two threads' queues, and a third thread that
+/// posts to it.
 /// Proves R17.1.
 #[test]
 fn a_shared_receive_queue_and_two_completion_queues() {
@@ -251,10 +251,10 @@ fn a_shared_receive_queue_and_two_completion_queues() {
     });
     assert_eq!(pool.available(), 20);
     srq.destroy().unwrap();
-    assert_eq!(feed.available(), 6, "the receives that nobody used are at home");
+    assert_eq!(feed.available(), 6, "all unused receives have returned");
 }
 
-/// Buffers taken, dropped, frozen and reclaimed on several threads.
+/// Buffers are taken, dropped, frozen and reclaimed on several threads.
 #[test]
 fn pools_and_shared_buffers() {
     let mut p = Pair::<Rc>::new();
@@ -285,9 +285,10 @@ fn pools_and_shared_buffers() {
     assert_eq!(p.pool.available(), 40);
 }
 
-/// The queue pair posts on one thread while its completion queue goes on another, and goes itself.
+/// The queue pair posts on one thread while its completion queue is dropped on another, and then
+/// ends.
 #[test]
-fn a_completion_queue_that_goes_elsewhere() {
+fn a_completion_queue_that_is_dropped_on_another_thread() {
     fails_on!(NoRings);
     for _ in 0..rounds().min(20) {
         let Pair { mut a, mut b, ca, cb, pool, .. } = Pair::<Rc, Ring>::new();
@@ -306,7 +307,7 @@ fn a_completion_queue_that_goes_elsewhere() {
     }
 }
 
-/// Handles to one buffer and to one region are made and dropped on several threads, and the last
+/// Handles to one buffer and to one region are created and dropped on several threads, and the last
 /// one thaws.
 /// Proves R18.43.
 #[test]
@@ -319,7 +320,7 @@ fn shared_handles_on_several_threads() {
         let mut shared = p.pool.take().unwrap();
         shared.copy_from(b"shared").unwrap();
         let mut shared = shared.freeze();
-        // While another thread reads it, it is not thawed; if it is, that thread is through.
+        // While another thread reads it, it cannot be thawed; if it can, that thread is done.
         let other = shared.clone();
         let sum = |bytes: &[u8]| bytes.iter().map(|&byte| byte as u32).sum::<u32>();
         let reader = thread::spawn(move || sum(&other));
@@ -341,7 +342,7 @@ fn shared_handles_on_several_threads() {
                         mine.set_id(id);
                         let (clone, piece) = (mine.clone(), region.piece(round % 64, 1).unwrap());
                         assert_eq!((&clone[..], clone.id(), piece.len()), (&b"shared"[..], id, 1));
-                        // Made here, dropped there.
+                        // Created here, dropped there.
                         send.send((clone, piece)).unwrap();
                     }
                 });
@@ -349,7 +350,7 @@ fn shared_handles_on_several_threads() {
             drop(send);
             scope.spawn(move || receive.into_iter().for_each(drop));
         });
-        // The others are gone, and what they read was read before this writes.
+        // The other handles are gone, and their reads happen before this write.
         let mut buf: Buf = shared.thaw().unwrap();
         buf.fill(b'-');
         drop(buf);
@@ -357,10 +358,9 @@ fn shared_handles_on_several_threads() {
     }
 }
 
-/// Handles that a thread drops at its very end, after what it keeps of spare headers is gone, go
-/// home as all do.
+/// Handles that a thread drops at its very end, after its spare headers are gone, return as usual.
 #[test]
-fn handles_in_thread_locals_that_go_last() {
+fn handles_in_thread_locals_that_are_dropped_last() {
     use std::cell::RefCell;
 
     const EACH: usize = if cfg!(miri) { 10 } else { 128 };
@@ -373,7 +373,7 @@ fn handles_in_thread_locals_that_go_last() {
     for turn in 0..if cfg!(miri) { 3 } else { 100 } {
         thread::scope(|scope| {
             scope.spawn(|| {
-                // What is touched first goes last.
+                // The thread-local that is used first is dropped last.
                 KEPT.with_borrow_mut(|(pieces, _)| pieces.reserve(EACH));
                 let record = filled(&p.pool, b"kept").freeze();
                 let pieces = (0..EACH).map(|i| region.piece(8 * i % 4096, 8).unwrap());
@@ -384,7 +384,7 @@ fn handles_in_thread_locals_that_go_last() {
                 });
             });
         });
-        // A scope ends before its threads' destructors do; a join does not.
+        // A scope ends before its threads' destructors run; a join waits for them.
         while p.pool.available() != 40 {
             thread::yield_now();
         }
@@ -394,7 +394,7 @@ fn handles_in_thread_locals_that_go_last() {
         });
         assert_eq!(made.join().unwrap(), 8, "turn {turn}");
     }
-    // The pieces are gone, too: none is left that keeps the region.
+    // The pieces are gone, too, so nothing keeps the region.
     let mut region = Some(region);
     while let Some(there) = region.take() {
         region = there.destroy().err().map(|refused| refused.into_object());

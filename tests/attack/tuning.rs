@@ -1,5 +1,5 @@
-//! Memory on demand and no memory at all: keys and pieces that outlive them, proofs of devices that
-//! are gone. And what is tuned on a device that breaks.
+//! On-demand memory and null regions: keys and pieces that outlive them, proofs of devices that are
+//! gone. And settings on a device that breaks.
 
 use proverbs::completion::{Direction, Moderation, WcStatus};
 use proverbs::device::{CqModeration, PacketPacing, Timestamps};
@@ -12,9 +12,9 @@ use crate::support::*;
 
 profile! { Pieces { entry: OpenBuf } }
 
-/// The key ends with the region, whose memory is the program's again.
+/// The key is invalid once the region ended and the program owns its memory again.
 #[test]
-fn a_key_to_memory_on_demand_ends_with_it() {
+fn a_key_to_memory_on_demand_ends_with_its_region() {
     fails_on!(KeptRegions, "", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let can = p.dev.ctx.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>();
@@ -28,9 +28,9 @@ fn a_key_to_memory_on_demand_ends_with_it() {
     assert_eq!(memory, [6; 64]);
 }
 
-/// A proof of a device that is gone is no proof for the one that comes after it.
+/// A proof from a closed device is not valid for the next one.
 #[test]
-fn a_proof_outlives_its_device() {
+fn a_proof_that_outlives_its_device() {
     let mut proofs = Vec::new();
     for _ in 0..4 {
         let dev = Device::open();
@@ -45,9 +45,9 @@ fn a_proof_outlives_its_device() {
     }
 }
 
-/// Pieces of no memory keep their region, also after its handle and its domain's.
+/// Pieces of a null region keep it alive after its handle and its domain's handle are gone.
 #[test]
-fn pieces_of_no_memory_outlive_its_handle() {
+fn pieces_of_a_null_region_outlive_its_handle() {
     let mut p = Pair::<Rc, Pieces>::new();
     let Ok(nothing) = p.pd.alloc_null_mr() else { return };
     let nothing: MemoryRegion<LocalWrite, Null> = nothing;
@@ -69,9 +69,9 @@ fn pieces_of_no_memory_outlive_its_handle() {
     drop(early);
 }
 
-/// A device that breaks refuses all of it, and what it had comes home.
+/// A broken device rejects all settings, and its buffers return.
 #[test]
-fn a_broken_device_tunes_nothing() {
+fn a_broken_device_rejects_settings() {
     fails_on!(KeptRegions, "", Device::open().kind != Kind::Siw);
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);

@@ -1,11 +1,11 @@
-//! What a device need not write is not shown.
+//! Fields that a device need not write are not accessible.
 
 use proverbs::loopback::{Fabric, Personality};
 use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// mlx5 says of the sender's completion that it has an immediate, and writes none.
+/// mlx5 flags the sender's completion as having an immediate, and writes none.
 ///
 /// Holds U2: `imm_data` of a send completion returns nothing, since providers may leave it
 /// unwritten.

@@ -1,4 +1,4 @@
-//! Memory windows of type 2: a key for a piece of a region, which a message ends.
+//! Memory windows of type 2: a key for part of a region, which a message can invalidate.
 
 use proverbs::completion::{Direction, WcStatus};
 use proverbs::loopback::{Fabric, Personality};
@@ -20,7 +20,7 @@ fn open(personality: Personality) -> (Fabric, Pair<Rc>, MemoryRegion<RemoteWrite
     (fabric, p, region)
 }
 
-/// What the next completion of the sends says.
+/// The result of the next send completion.
 fn sent(p: &mut Pair<Rc>) -> Result<(), WcStatus> {
     let mut status = None;
     until(&p.dev, "the send's completion", || {
@@ -31,10 +31,10 @@ fn sent(p: &mut Pair<Rc>) -> Result<(), WcStatus> {
     status.unwrap()
 }
 
-/// The slices of peers are numbers: who lengthens one reaches no byte beside the window (R6.11).
+/// A peer's slice is only numbers: lengthening it gives no access beyond the window (R6.11).
 /// Proves R19.7.
 #[test]
-fn a_window_is_no_larger_than_it_was_made() {
+fn a_window_gives_access_only_to_its_range() {
     for personality in PERSONALITIES {
         let (fabric, mut p, region) = open(personality);
         let at = region.remote();
@@ -59,11 +59,11 @@ fn a_window_is_no_larger_than_it_was_made() {
     }
 }
 
-/// After the message that ends its key nothing reaches the window, and the completion names the key
-/// (R1.6).
+/// After the message that invalidates its key the window gives no access, and the completion has
+/// the key (R1.6).
 /// Proves R19.1.
 #[test]
-fn an_ended_key_opens_nothing() {
+fn an_invalidated_key_gives_no_access() {
     for personality in PERSONALITIES {
         let (fabric, mut p, region) = open(personality);
         let window = fabric.open_window(region.remote()).unwrap();
@@ -94,7 +94,7 @@ profile! { Any { entry: AnyBuf } }
 
 type Open = MemoryRegion<Windowed<LocalWrite>>;
 
-/// The window that the next completion of a queue brings.
+/// The window of the next completion of a queue.
 fn entry(dev: &Device, cq: &mut CompletionQueue<AnyBuf>) -> WindowEntry {
     let mut window = None;
     until(dev, "a window's completion", || {
@@ -108,7 +108,7 @@ fn entry(dev: &Device, cq: &mut CompletionQueue<AnyBuf>) -> WindowEntry {
     }
 }
 
-/// A window of the first end that is bound to all of a region.
+/// A window of the first end that is bound to a whole region.
 fn bound(p: &mut Pair<Rc, Any>, region: &Open) -> BoundWindow<RemoteWrite> {
     let window = p.a.alloc_mw().unwrap();
     p.a.post_send(wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
@@ -125,8 +125,8 @@ fn writes(p: &mut Pair<Rc, Any>, to: RemoteSpan) -> Result<(), WcStatus> {
     status.unwrap()
 }
 
-/// The region's value is gone, and its window is not: what the peer writes goes to memory that is
-/// still the region's.
+/// The region's value is dropped while its window is bound. The peer's writes go to memory that
+/// still belongs to the region.
 /// Proves R6.11.
 #[test]
 fn a_region_that_is_dropped_while_its_window_is_bound() {
@@ -141,13 +141,13 @@ fn a_region_that_is_dropped_while_its_window_is_bound() {
     assert_eq!(writes(&mut p, to), Err(WcStatus::RemAccess));
 }
 
-/// Two queue pairs change places behind references, and so do their windows: none is bound through
-/// another's.
+/// Two queue pairs are swapped behind references, and so are their windows: no window is bound
+/// through the other queue pair.
 ///
 /// Holds W4: a memory window is posted only to the queue pair that allocated it.
 /// Proves R19.4.
 #[test]
-fn windows_of_queue_pairs_that_change_places() {
+fn windows_of_swapped_queue_pairs() {
     fails_on!(Iwarp, "R24.5");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -160,7 +160,7 @@ fn windows_of_queue_pairs_that_change_places() {
     let bind = wr::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap();
     p.a.post_send(bind).unwrap();
     let two = entry(&p.dev, &mut p.cb).into_bound::<RemoteWrite>().unwrap();
-    // Its queue pair goes, and another comes, perhaps at the same addresses.
+    // Its queue pair is dropped, and another is created, perhaps at the same addresses.
     drop(p.a);
     let wish = Wish::new();
     let again = p.pd.create_qp::<Rc, Any>(&p.cb, &p.cb, wish.depth).unwrap();
@@ -172,7 +172,7 @@ fn windows_of_queue_pairs_that_change_places() {
     region.destroy().unwrap();
 }
 
-/// Whoever holds a completion of another message, or of another queue pair, has revoked nothing.
+/// A completion of another message, or of another queue pair, does not revoke a window.
 /// Proves R19.6.
 #[test]
 fn a_completion_of_others_revokes_nothing() {
@@ -184,7 +184,7 @@ fn a_completion_of_others_revokes_nothing() {
     p.a.post_send(bind).unwrap();
     let mut window = Some(entry(&p.dev, &mut p.ca).into_lent().unwrap());
     p.b.post_recv(wr::Recv::empty()).unwrap();
-    // An immediate with the key's number, in either order of bytes.
+    // An immediate with the key's number, in either byte order.
     for imm in [lent.rkey(), lent.rkey().swap_bytes()] {
         p.a.post_recv(wr::Recv::empty()).unwrap();
         p.b.post_send(wr::SendWithImm::new(wr::Empty, imm)).unwrap();
@@ -206,8 +206,8 @@ fn a_completion_of_others_revokes_nothing() {
     region.destroy().unwrap();
 }
 
-/// A pair whose receives complete into a queue of their own, so that a completion of a receive can
-/// be kept while binds complete.
+/// A pair whose receives complete on a separate queue, so that a receive completion can be held
+/// while binds complete.
 struct Apart {
     dev: Device,
     pd: ProtectionDomain,
@@ -239,14 +239,14 @@ impl Apart {
         (entry(&self.dev, &mut self.sends).into_lent().unwrap(), key)
     }
 
-    /// The peer ends the key. The completion that says so is not polled here.
+    /// The peer invalidates the key. The completion for that is not polled here.
     fn end(&mut self, key: Revocable<RemoteWrite>) {
         self.a.post_recv(wr::Recv::empty()).unwrap();
         self.b.post_send(wr::SendWithInv::new(wr::Empty, key)).unwrap();
         until(&self.dev, "the SEND", || self.peers.poll_one().unwrap().is_some());
     }
 
-    /// What a WRITE of the peer says.
+    /// The result of a WRITE by the peer.
     fn writes(&mut self, to: RemoteSpan) -> Result<(), WcStatus> {
         self.b.post_send(wr::RdmaWrite::inline(&[7; 64], to)).unwrap();
         let mut status = None;
@@ -259,14 +259,14 @@ impl Apart {
     }
 }
 
-/// The completion that is in the queue.
+/// The completion at the head of the queue.
 fn there(cq: &mut CompletionQueue<AnyBuf>) -> Completion<'_, AnyBuf> {
     cq.poll_one().unwrap().expect("the message has arrived")
 }
 
-/// A message ends the key of a window, and the completion is not used: the window is dropped. The
-/// device gives the window's number to the next one, as mlx5 does. The old completion, whenever it
-/// is polled, does not prove that the peer gave the second window back.
+/// A message invalidates the key of a window, and its completion is not used: the window is
+/// dropped. The device gives the window's number to the next one, as mlx5 does. Whenever the old
+/// completion is polled, it does not prove that the peer returned the second window.
 #[test]
 fn an_old_completion_revokes_no_window_with_the_same_key() {
     for (personality, is_polled_before) in
@@ -292,7 +292,7 @@ fn an_old_completion_revokes_no_window_with_the_same_key() {
     }
 }
 
-/// The same, where the first window was not lent: the peer ended its key all the same.
+/// The same for a window that was not lent: the peer invalidated its key anyway.
 #[test]
 fn an_old_completion_of_a_window_that_was_not_lent() {
     for personality in PERSONALITIES {
@@ -311,11 +311,12 @@ fn an_old_completion_of_a_window_that_was_not_lent() {
     }
 }
 
-/// 255 windows with the same number are dropped while they are lent: each key may be named by a
-/// completion that nobody polled. The next window with that number cannot be revoked, only ended.
+/// 255 windows with the same number are dropped while they are lent. Each key may be in a
+/// completion that was not polled, so the next window with that number cannot be revoked, only
+/// dropped.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of windows")]
-fn a_window_without_a_fresh_key_can_only_end() {
+fn a_window_without_a_fresh_key_can_only_be_dropped() {
     let (mut p, mut receives) = Apart::new(Personality::Mlx5);
     let region: Open = p.pd.register(64).unwrap();
     let numbers = |window: &LentWindow| (window.rkey() >> 8, window.rkey() & 0xff);
@@ -339,7 +340,7 @@ fn a_window_without_a_fresh_key_can_only_end() {
     region.destroy().unwrap();
 }
 
-/// Queue pairs of two devices may have one number, and their windows one key.
+/// Queue pairs of two devices may have the same number, and their windows the same key.
 ///
 /// Holds T14: a completion of another device's queue pair with the same number returns no window.
 #[test]
@@ -371,10 +372,10 @@ fn a_completion_of_another_device_revokes_nothing() {
     drop(windows);
 }
 
-/// A message to a queue pair with a shared receive queue ends a key of this queue pair, and of no
-/// other with the same receives.
+/// A message to a queue pair with a shared receive queue invalidates a key of this queue pair, and
+/// of no other that shares its receives.
 #[test]
-fn a_message_to_a_shared_receive_queue_ends_a_key() {
+fn a_message_to_a_shared_receive_queue_invalidates_a_key() {
     profile! { AnyOnSrq { entry: AnyBuf, receive: SharedRq } }
     let p = Pair::<Rc, Any>::on(Device::loopback(&Fabric::new()), &Wish::new());
     let (dev, pd, mut cq) = (&p.dev, &p.pd, p.dev.ctx.create_cq::<AnyBuf>(100).unwrap());
@@ -413,10 +414,9 @@ fn a_message_to_a_shared_receive_queue_ends_a_key() {
     assert!(others.is_some() && window.is_none());
 }
 
-/// A bind is with the device while its queue pair, and then everything else, is dropped, in any
-/// order.
+/// A bind is outstanding while its queue pair, and then everything else, is dropped, in any order.
 #[test]
-fn a_bind_that_nobody_waits_for() {
+fn a_bind_that_is_not_waited_for() {
     fails_on!(Siw, "R18.17");
     for order in 0..6 {
         let mut p = Pair::<Rc, Any>::new();
@@ -441,7 +441,7 @@ fn a_bind_that_nobody_waits_for() {
     }
 }
 
-/// Windows are sent to another thread, are ended there while their queue pair posts here, and
+/// Windows move to another thread, are invalidated there while their queue pair posts here, and
 /// outlive it.
 #[test]
 fn windows_on_another_thread() {
@@ -462,11 +462,11 @@ fn windows_on_another_thread() {
     region.destroy().unwrap();
 }
 
-/// Another thread polls the completion of a bind, and ends its window, before `ibv_bind_mw` has
-/// returned, which writes the new key into the window. Or it asks for the key.
+/// Another thread polls the completion of a bind, and drops its window, before `ibv_bind_mw` has
+/// returned, which writes the new key into the window. Or it reads the key.
 /// Proves R19.9.
 #[test]
-fn a_window_of_type_1_that_ends_within_its_bind() {
+fn a_type_1_window_that_is_dropped_during_its_bind() {
     fails_on!(KeptRegions);
     const BINDS: usize = if cfg!(miri) { 8 } else { 200 };
     let p = Pair::<Rc, Any>::new();
@@ -492,7 +492,7 @@ fn a_window_of_type_1_that_ends_within_its_bind() {
                 let Err(error) = a.bind_mw(bind) else { break };
                 assert!(error.is_full(), "{error}");
                 let Some(AnyBuf::Window(entry)) = error.into_rejected().next() else {
-                    panic!("it brings its window");
+                    panic!("the completion has its window");
                 };
                 window = entry.into_type1().unwrap();
                 std::thread::yield_now();
@@ -502,9 +502,9 @@ fn a_window_of_type_1_that_ends_within_its_bind() {
     region.destroy().unwrap();
 }
 
-/// Windows of type 1 outlive all that bound them, and are dropped in any order.
+/// Windows of type 1 outlive all queue pairs that bound them, and are dropped in any order.
 #[test]
-fn a_window_of_type_1_and_all_that_it_needs() {
+fn a_type_1_window_and_its_parents() {
     fails_on!(Siw, "R18.17");
     for order in 0..6 {
         let mut p = Pair::<Rc, Any>::new();

@@ -1,4 +1,4 @@
-//! rdma_cm on tokio: what is begun is awaited, and nothing that a channel said is lost.
+//! rdma_cm on tokio: every step is awaited, and no event of a channel is lost.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(long(), future).await.expect("in time") })
 }
 
-/// Polls once, and drops the future.
+/// Polls a future once, and drops it.
 fn once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Task::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -58,9 +58,10 @@ async fn asked(channel: &mut AsyncEventChannel, at: SocketAddr) -> (Connected, E
     (channel.finish(pending).await.unwrap(), end)
 }
 
-/// Several clients, each with a channel; the listener takes requests while others are answered.
+/// Several clients, each with a channel; the listener takes requests while others are being
+/// answered.
 #[test]
-fn tasks_connect_beside_each_other() {
+fn tasks_connect_concurrently() {
     run(async {
         let mut listener_channel = channel();
         let (listening, at) = listener(&listener_channel);
@@ -69,8 +70,8 @@ fn tasks_connect_beside_each_other() {
             let (mut connection, mut end) = asked(&mut channel, at).await;
             post_send!(connection.qp, [wr::Send::inline(&[number])]).unwrap();
             end.sent();
-            // The server has seen it, and ends first: a kernel may tell it of an end that comes
-            // close behind the confirmation, and not of that.
+            // The server has seen it, and ends first. If an end follows closely, a kernel may
+            // report only the end and not the confirmation.
             channel.disconnected(&connection.id).await.unwrap();
             let ended = connection.disconnect().unwrap();
             end.drain(ended.qp);
@@ -84,7 +85,7 @@ fn tasks_connect_beside_each_other() {
                 let (qp, mut end) = end(&request.id, 2);
                 let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
                 let connection = own.finish(accepted).await.unwrap();
-                // On iWARP the client may not have had its turn since it was answered.
+                // On iWARP the client may not have run since it was answered.
                 let began = std::time::Instant::now();
                 sum += loop {
                     if let Some(received) = end.look() {
@@ -103,9 +104,9 @@ fn tasks_connect_beside_each_other() {
     });
 }
 
-/// Events of others are kept for who asks for them later, in their order.
+/// Events of other ids are kept, in order, until they are requested.
 #[test]
-fn what_others_are_told_is_kept() {
+fn events_of_other_ids_are_kept() {
     run(async {
         let mut channel = channel();
         let (listening, at) = listener(&channel);
@@ -115,14 +116,14 @@ fn what_others_are_told_is_kept() {
         let second = create().resolve_addr(at, long()).unwrap();
         let third = create().resolve_addr(at, long()).unwrap();
         let third_key = third.key();
-        // The second finds its own behind that of the first.
+        // The second finds its own event after the first one's.
         let second = channel.finish(second).await.unwrap();
         let first = channel.finish(first).await.unwrap();
         let event = channel.next().await.unwrap();
         assert_eq!((event.id(), event.kind()), (third_key, EventKind::AddrResolved));
         drop((third, second));
 
-        // A request that came while something else was awaited.
+        // A request that arrived while another event was awaited.
         let id = channel.finish(first.resolve_route(long()).unwrap()).await.unwrap();
         let (qp, mut active) = end(&id, 0);
         let pending = id.connect(qp, &ConnParam::default()).unwrap();
@@ -140,9 +141,9 @@ fn what_others_are_told_is_kept() {
     });
 }
 
-/// Two ids listen on one channel: each takes its own requests, and those of the other one are kept.
+/// Two ids listen on one channel. Each takes its own requests; those for the other id are kept.
 #[test]
-fn what_others_are_asked_is_kept() {
+fn requests_to_other_ids_are_kept() {
     run(async {
         let (mut here, mut there) = (channel(), channel());
         let (first, at_first) = listener(&here);
@@ -158,12 +159,11 @@ fn what_others_are_asked_is_kept() {
         let mut of = async |listening| here.request(listening).await.unwrap().private_data[0];
         let of_second = of(&second).await + of(&second).await;
         assert_eq!((of_second, of(&first).await), (2 + 4, 1));
-        assert!(once(here.request(&second)).is_none(), "each is taken once");
+        assert!(once(here.request(&second)).is_none(), "each request is taken once");
     });
 }
 
-/// Whoever gives up waiting takes no event along; an attempt that is given up sends its buffers
-/// home.
+/// A dropped wait takes no event with it; an abandoned attempt returns its buffers.
 #[test]
 fn a_dropped_future_loses_no_event() {
     run(async {
@@ -177,7 +177,7 @@ fn a_dropped_future_loses_no_event() {
         let (qp, End { mut cq, pool }) = end(&id, 2);
         assert_eq!(pool.available(), BUFS - 2);
         let pending = id.connect(qp, &ConnParam::default()).unwrap();
-        assert!(once(there.finish(pending)).is_none(), "nobody answers");
+        assert!(once(there.finish(pending)).is_none(), "no peer answers");
         while pool.available() < BUFS {
             cq.poll().unwrap().for_each(drop);
         }
@@ -188,19 +188,19 @@ fn a_dropped_future_loses_no_event() {
     });
 }
 
-/// Comes to its end after so many turns of the runtime.
+/// Completes after this many turns of the runtime.
 async fn yields(turns: u32) {
     for _ in 0..turns {
         tokio::task::yield_now().await;
     }
 }
 
-/// Other tasks have their turn between two events of others: with a neighbour that is told
-/// something without a pause, a time-out would never come to look at its clock.
+/// Other tasks get a turn between two foreign events. Otherwise a time-out would never fire beside
+/// a neighbour that receives events without a pause.
 ///
 /// Holds S10: a task that takes other tasks' events yields, so a time-out around it fires.
 #[test]
-fn events_of_others_do_not_keep_the_task() {
+fn foreign_events_do_not_starve_other_tasks() {
     let (tell, told) = mpsc::channel();
     let (connection, mut active, server) = connected(move |connection, mut passive| {
         told.recv_timeout(long()).unwrap();
@@ -211,7 +211,7 @@ fn events_of_others_do_not_keep_the_task() {
         let connection = connection.migrate_to(here.get_ref()).unwrap();
         let neighbour = here.get_ref().create_id::<Tcp>().unwrap();
         if neighbour.write_cm_event(0, 0).is_err() && fabric().is_none() {
-            println!("R23.5: no events of the program's own here");
+            println!("R23.5: this device does not support user events");
             return connection;
         }
         let (listening, _at) = listener(&here);
@@ -241,13 +241,13 @@ fn events_of_others_do_not_keep_the_task() {
                 });
                 let others = tokio::spawn(yields(200));
                 tokio::select! {
-                    () = counted => panic!("{way}: nobody asks, answers or leaves"),
+                    () = counted => panic!("{way}: no peer asks, answers or leaves"),
                     ended = others => ended.unwrap(),
                 }
             }
             assert!((5..15).contains(&turns), "{way}: {turns} turns for 5 events");
         }
-        // All are there, in their order.
+        // All are there, in order.
         let told = (0..3).flat_map(|way| (0..5).map(move |number| (way, Some(number))));
         for told in std::iter::once((0, Some(0))).chain(told) {
             let event = here.next().await.unwrap();
@@ -260,39 +260,39 @@ fn events_of_others_do_not_keep_the_task() {
     server.join().unwrap();
 }
 
-/// Nor do events that a loop of the program's own takes, each of which is followed by another.
+/// Nor does a program's own loop starve them, if each event that it takes is followed by another.
 ///
 /// Holds S15: a loop over ready events yields, so a time-out around it fires.
 #[test]
-fn a_loop_of_events_does_not_keep_the_task() {
+fn a_loop_of_events_does_not_starve_other_tasks() {
     run(async {
         let mut here = channel();
         let neighbour = here.get_ref().create_id::<Tcp>().unwrap();
         if neighbour.write_cm_event(0, 0).is_err() && fabric().is_none() {
-            return println!("R23.5: no events of the program's own here");
+            return println!("R23.5: this device does not support user events");
         }
         let mut taken = 0;
         let endless = async {
             while here.next().await.unwrap().kind() == EventKind::User {
                 taken += 1;
-                assert!(taken < 1000, "others have no turn");
+                assert!(taken < 1000, "other tasks get no turn");
                 neighbour.write_cm_event(0, taken).unwrap();
             }
         };
         let others = tokio::spawn(yields(5));
         tokio::select! {
-            () = endless => panic!("nothing else is told"),
+            () = endless => panic!("there are no other events"),
             ended = others => ended.unwrap(),
         }
-        // None is lost with the future.
+        // No event is lost with the future.
         assert_eq!(here.next().await.unwrap().user_arg(), Some(taken));
     });
 }
 
-/// A device of a fabric goes while tasks wait for what its ids are told: each hears of it, and so
-/// does who asks again.
+/// A device of a fabric is removed while tasks wait for events of its ids: each task gets an error,
+/// and so does each later call.
 #[test]
-fn who_awaits_on_a_device_that_goes_is_told() {
+fn waits_on_a_removed_device_end() {
     let is_removal = |error: &proverbs::Error| matches!(error.kind(), ErrorKind::Cm { .. });
     for way in 0..4 {
         run(async {
@@ -350,10 +350,10 @@ fn who_awaits_on_a_device_that_goes_is_told() {
     }
 }
 
-/// What was taken from a channel and is kept does not go with its id: a step that was begun is to
-/// be finished before.
+/// An event that was taken from a channel and kept does not move with its id, so a pending step
+/// must be finished first.
 #[test]
-fn what_is_kept_stays_when_its_id_moves() {
+fn a_kept_event_stays_when_its_id_moves() {
     if fabric().is_none() {
         return; // the kernel answers in any order
     }
@@ -363,15 +363,15 @@ fn what_is_kept_stays_when_its_id_moves() {
         let create = |channel: &AsyncEventChannel| channel.get_ref().create_id::<Tcp>().unwrap();
         let moves = create(&first).resolve_addr(at, long()).unwrap();
         let other = create(&first).resolve_addr(at, long()).unwrap();
-        drop(first.finish(other).await.unwrap()); // its event is behind
+        drop(first.finish(other).await.unwrap()); // its event comes later
         let moves = moves.migrate_to(second.get_ref()).unwrap();
         assert!(timeout(Duration::from_millis(10), second.finish(moves)).await.is_err());
     });
 }
 
-/// A time around what is awaited ends it, with a peer that says nothing; and once more.
+/// A time-out ends the wait for a silent peer, repeatedly.
 #[test]
-fn an_awaited_wait_ends_with_its_time() {
+fn an_awaited_wait_ends_in_time() {
     let (tell, told) = mpsc::channel();
     let (connection, mut active, server) = connected(move |connection, mut passive| {
         told.recv_timeout(long()).unwrap();
@@ -385,12 +385,12 @@ fn an_awaited_wait_ends_with_its_time() {
         let short = Duration::from_millis(10);
         for _ in 0..2 {
             assert!(timeout(short, here.next()).await.is_err(), "nothing is said");
-            assert!(timeout(short, here.request(&listening)).await.is_err(), "nobody asks");
+            assert!(timeout(short, here.request(&listening)).await.is_err(), "no peer asks");
             assert!(timeout(short, here.disconnected(&connection.id)).await.is_err(), "it stays");
             let id = routed(&mut here, at).await;
             let (qp, End { mut cq, pool }) = end(&id, 2);
             let pending = id.connect(qp, &ConnParam::default()).unwrap();
-            assert!(timeout(short, here.finish(pending)).await.is_err(), "nobody answers");
+            assert!(timeout(short, here.finish(pending)).await.is_err(), "no peer answers");
             while pool.available() < BUFS {
                 cq.poll().unwrap().for_each(drop);
             }
@@ -402,12 +402,12 @@ fn an_awaited_wait_ends_with_its_time() {
     server.join().unwrap();
 }
 
-/// DISCONNECTED comes once, here to a call of the id before it was on a channel: who awaits the end
-/// there is told all the same.
+/// DISCONNECTED arrives once, here at a call on the id before the id was on a channel. Awaiting the
+/// end there still returns.
 ///
 /// Holds S11: the end of a connection that an earlier call saw also ends an await on its channel.
 #[test]
-fn an_end_that_was_seen_before_is_not_awaited_again() {
+fn an_end_that_was_seen_is_not_awaited_again() {
     let (mut connection, mut active, server) = connected(|connection, mut passive| {
         passive.drain(connection.disconnect().unwrap().qp);
     });
@@ -421,7 +421,7 @@ fn an_end_that_was_seen_before_is_not_awaited_again() {
     });
     server.join().unwrap();
 
-    // An endpoint, likewise.
+    // The same for an endpoint.
     let (listening, at) = crate::support::listener::<Tcp>();
     let depth = proverbs::Depth { send: 1, recv: 1 };
     let server = thread::spawn(move || {
@@ -441,11 +441,11 @@ fn an_end_that_was_seen_before_is_not_awaited_again() {
     server.join().unwrap();
 }
 
-/// Another thread takes events of the channel, and drops ids with theirs, between the look and the
-/// taking of who waits here.
+/// Another thread takes events of the channel, and drops ids with their events, between this task's
+/// check and its read.
 #[test]
-fn events_that_another_thread_takes_are_not_slept_for() {
-    crate::waits::ends("a wait that is awaited", || {
+fn a_wait_does_not_sleep_for_events_that_another_thread_takes() {
+    crate::waits::ends("an awaited wait", || {
         let (tell, told) = mpsc::channel();
         let (connection, mut active, server) = connected(move |connection, mut passive| {
             told.recv_timeout(long()).unwrap();
@@ -471,14 +471,14 @@ fn events_that_another_thread_takes_are_not_slept_for() {
                         0 => drop(here.request(&listening).await),
                         1 => drop(here.disconnected(&connection.id).await),
                         2 => drop(here.finish(pending).await),
-                        // What is kept, perhaps; its event, or none.
+                        // Perhaps a kept event; its own event, or none.
                         _ => loop {
                             assert!(here.next().await.unwrap().kind() == EventKind::AddrResolved);
                         },
                     }
                 };
                 let wait = timeout(Duration::from_millis(2), wait).await;
-                assert!(wait.is_err(), "nobody asks, answers or leaves");
+                assert!(wait.is_err(), "no peer asks, answers or leaves");
                 taker.join().unwrap();
             }
             connection
@@ -489,7 +489,7 @@ fn events_that_another_thread_takes_are_not_slept_for() {
     });
 }
 
-/// Endpoints are awaited as connections are, and their completion channels by themselves.
+/// Endpoints can be awaited like connections, and so can their completion channels.
 /// Proves R23.7.
 #[test]
 fn an_endpoint_is_awaited() {

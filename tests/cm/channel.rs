@@ -1,4 +1,4 @@
-//! Ids on an event channel: both ends of a connection in one thread, by its descriptor.
+//! Ids on an event channel: both ends of a connection in one thread, driven by its descriptor.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn both_ends_on_one_channel_in_one_thread() {
 
     let id = channel.create_id::<Tcp>().unwrap();
     let id = id.resolve_addr(at, long()).unwrap();
-    // This one by looks that do not wait.
+    // This one polls without waiting.
     let began = Instant::now();
     let event = loop {
         if let Some(event) = channel.try_event().unwrap() {
@@ -35,11 +35,11 @@ fn both_ends_on_one_channel_in_one_thread() {
         std::thread::yield_now();
     };
     assert_eq!((event.kind(), event.id()), (EventKind::AddrResolved, id.key()));
-    // The event of another id leaves an id waiting.
+    // The event of another id leaves an id pending.
     let other = channel.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
     let Progress::Waiting(other) = other.advance(&event) else { panic!("not its event") };
     let id = done(id.advance(&event));
-    // One at a time: addresses and routes are resolved in queues of their own.
+    // One at a time: addresses and routes are resolved in separate queues.
     let event = event_of(&channel, other.key());
     drop(done(other.advance(&event)));
     let id = id.resolve_route(long()).unwrap();
@@ -53,7 +53,7 @@ fn both_ends_on_one_channel_in_one_thread() {
     let request = listening.request(event).unwrap();
     let (qp, mut passive) = end(&request.id, 2);
     let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
-    // On iWARP the passive side is told first: its answer is the last word.
+    // On iWARP the passive side gets its event first, since its answer completes the handshake.
     let event = next_event(&channel);
     let (mut there, mut here) = if event.id() == accepted.id().key() {
         let here = done(accepted.advance(&event));
@@ -76,7 +76,7 @@ fn both_ends_on_one_channel_in_one_thread() {
     let there = there.disconnect().unwrap();
     let event = next_event(&channel);
     assert_eq!(event.kind(), EventKind::Disconnected);
-    // siw tells both sides of the one end, in either order.
+    // siw reports the one end to both sides, in either order.
     let other = if event.id() == key { there.id.key() } else { key };
     assert!(event.id() == key || is_siw() && event.id() == there.id.key());
     let here = here.disconnect().unwrap();
@@ -85,7 +85,8 @@ fn both_ends_on_one_channel_in_one_thread() {
     passive.drain(here.qp);
 }
 
-/// Whether a descriptor never blocks: an event that poll(2) reported may be gone when it is read.
+/// Whether reading a descriptor never blocks: an event that poll(2) reported may be gone when it is
+/// read.
 #[cfg(not(miri))]
 fn never_blocks(fd: &impl AsRawFd) -> bool {
     let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
@@ -94,11 +95,11 @@ fn never_blocks(fd: &impl AsRawFd) -> bool {
     i32::from_str_radix(flags.trim(), 8).unwrap() & libc::O_NONBLOCK != 0
 }
 
-/// The peer's first message may come before its confirmation, and stands for it.
+/// The peer's first message may arrive before its confirmation, and counts as one.
 #[test]
-fn a_message_stands_for_the_confirmation() {
+fn a_message_counts_as_the_confirmation() {
     if is_iwarp() {
-        return; // R24.5: an answer is the last word
+        return; // R24.5: the answer completes the handshake
     }
     let (here, there) = (event_channel(), event_channel());
     let (listening, at) = listener::<Tcp>();
@@ -123,17 +124,17 @@ fn a_message_stands_for_the_confirmation() {
     active.drain(a.qp);
 }
 
-/// A forgotten event blocks nobody, ids outlive the handle of their channel, a dropped request is
-/// rejected.
+/// A forgotten event blocks nothing, ids outlive the handle of their channel, and a dropped request
+/// is rejected.
 /// Proves R16.12.
 #[test]
-fn forgotten_and_dropped_things_block_nobody() {
+fn forgotten_and_dropped_objects_block_nothing() {
     let channel = event_channel();
     let listening = channel.create_id::<Tcp>().unwrap();
     let listening = listening.bind_addr(address(0)).unwrap().listen(8).unwrap();
     let at = listening.local_addr().unwrap();
 
-    // Unanswered, the peer is told.
+    // A request that is dropped without an answer is reported to the peer.
     let id = routed::<Tcp>(at);
     let (qp, _end) = end(&id, 1);
     let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), long()));
@@ -141,7 +142,7 @@ fn forgotten_and_dropped_things_block_nobody() {
     let refused = attempt.join().unwrap().unwrap_err();
     assert!(matches!(refused.error.kind(), proverbs::ErrorKind::Rejected { .. }), "{refused}");
 
-    // A forgotten request is an id that leaks; the listener is destroyed all the same.
+    // A forgotten request leaks its id; the listener can still be destroyed.
     let id = routed::<Tcp>(at);
     let (qp, _end) = end(&id, 1);
     let timeout = Duration::from_millis(200);
@@ -151,7 +152,7 @@ fn forgotten_and_dropped_things_block_nobody() {
     drop(channel);
     listening.destroy().unwrap();
 
-    // An id and its channel, forgotten: nothing waits for them.
+    // A forgotten id and channel: nothing waits for them.
     let channel = event_channel();
     let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
     std::mem::forget(id);
@@ -167,7 +168,7 @@ fn an_id_migrates_with_its_events() {
     let (first, second) = (event_channel(), event_channel());
     let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
     let id = id.migrate_to(&second).unwrap();
-    let id = id.migrate_to(&second).unwrap(); // where it is
+    let id = id.migrate_to(&second).unwrap(); // it is already there
     let event = event_of(&second, id.key());
     let id = done(id.advance(&event)).into_synchronous().unwrap();
     let id = id.resolve_route(long()).unwrap();
@@ -186,10 +187,11 @@ fn an_id_migrates_with_its_events() {
     active.drain(qp);
 }
 
-/// Who sleeps on a channel is woken by what an id brings along. (Linux wakes nobody for that.)
+/// A migrated id's pending events wake threads that sleep on the channel. (Linux wakes no thread
+/// for them.)
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
-fn an_id_that_comes_with_events_wakes_who_sleeps() {
+fn a_migrated_id_with_events_wakes_sleepers() {
     let (_listening, at) = listener::<Tcp>();
     let (first, second) = (event_channel(), event_channel());
     let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
@@ -209,13 +211,13 @@ fn an_id_that_comes_with_events_wakes_who_sleeps() {
     assert_eq!((event.id(), event.kind()), (key, EventKind::AddrResolved));
 }
 
-/// A request that waits moves with its listener. Linux moves the event, and leaves the id that
-/// would answer it at the old channel: librdmacm cannot ask about that id, and drops the event; and
-/// the peer is refused when the old channel goes, or the listener.
+/// A pending request moves with its listener. Linux moves the event, but leaves the id for the
+/// answer on the old channel. librdmacm cannot query that id, and drops the event; the peer is
+/// refused when the old channel or the listener is destroyed.
 /// Proves R16.21.
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
-fn a_request_that_waits_while_its_listener_migrates() {
+fn a_pending_request_while_its_listener_migrates() {
     let (first, second) = (event_channel(), event_channel());
     let listening = first.create_id::<Tcp>().unwrap();
     let listening = listening.bind_addr(address(0)).unwrap().listen(1).unwrap();
@@ -232,7 +234,7 @@ fn a_request_that_waits_while_its_listener_migrates() {
         }
         None => {
             let event = second.wait_timeout(Duration::from_millis(500)).unwrap();
-            assert!(event.is_none(), "{event:?}: R16.21 says that it is lost");
+            assert!(event.is_none(), "{event:?}: by R16.21 it is lost");
             drop((first, listening));
         }
     }
@@ -242,16 +244,16 @@ fn a_request_that_waits_while_its_listener_migrates() {
     active.drain(qp);
 }
 
-/// Waits until the thread sleeps, by its name under `/proc`.
+/// Waits until the thread sleeps, using its directory in `/proc`.
 fn until_asleep(thread: &Path) {
     let (stat, began) = (Path::new("/proc").join(thread).join("stat"), Instant::now());
     while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
-        assert!(began.elapsed() < long(), "it does not sleep");
+        assert!(began.elapsed() < long(), "the thread does not sleep");
         std::thread::yield_now();
     }
 }
 
-/// Waits until the channel has an event, and leaves that there.
+/// Waits until the channel has an event, without taking it.
 fn is_readable(channel: &EventChannel) {
     let (mut poll, mut events) = (mio::Poll::new().unwrap(), mio::Events::with_capacity(1));
     let fd = channel.as_raw_fd();
@@ -261,7 +263,7 @@ fn is_readable(channel: &EventChannel) {
     assert!(!events.is_empty(), "no event");
 }
 
-/// Options reach the kernel, which knows their bounds.
+/// Options reach the kernel, which checks their bounds.
 #[test]
 fn options_are_set() {
     let mut id = new_id::<Tcp>();

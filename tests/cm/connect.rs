@@ -1,4 +1,4 @@
-//! Connections that come about.
+//! Connections that succeed.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -13,8 +13,8 @@ use proverbs::state::QpState;
 use crate::steps::{done, next_event};
 use crate::support::{end, is_iwarp, is_siw, listener, long, routed};
 
-/// One message each way between two threads, then both sides disconnect, and every buffer is at
-/// home.
+/// One message in each direction between two threads; then both sides disconnect, and every buffer
+/// has returned.
 /// Proves R7.12, R16.1, R16.13.
 #[test]
 fn a_message_each_way_and_an_orderly_end() {
@@ -50,7 +50,7 @@ fn a_message_each_way_and_an_orderly_end() {
     server.join().unwrap();
 }
 
-/// Two clients at once on one listening id, whose requests two threads take.
+/// Two clients at once on one listening id, whose requests are taken by two threads.
 #[test]
 fn two_clients_at_once_on_one_listening_id() {
     let (listening, at) = listener::<Tcp>();
@@ -91,10 +91,11 @@ fn two_clients_at_once_on_one_listening_id() {
     });
 }
 
-/// The retry count of a C peer is seven, "for ever" on Soft-RoCE; this side keeps to its own.
+/// The retry count of a C peer is 7, which means "forever" on Soft-RoCE; this side uses its own
+/// count.
 /// Proves R16.16, R16.19.
 #[test]
-fn what_the_peer_asks_for_does_not_make_retries_endless() {
+fn the_peers_parameters_do_not_make_retries_endless() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
@@ -103,7 +104,7 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
         let (qp, mut end) = end(&request.id, 1);
         let connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
         let attr = connection.qp.query().unwrap();
-        // The least of what either side wants and can. (siw tells what it has room for.)
+        // The minimum of both sides' requests and limits. (siw reports the sizes of its queues.)
         if !is_siw() {
             assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic), (1, 1));
         }
@@ -133,11 +134,11 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
     server.join().unwrap();
 }
 
-/// A queue pair is known to the kernel by its number, and another device's may have the same: it
-/// stays where it is, and its owner has it back, with the id.
+/// The kernel identifies a queue pair by its number, which another device may also use. The queue
+/// pair stays unchanged, and its owner gets it back with the id.
 ///
-/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know by number
-/// alone.
+/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know only by
+/// number.
 #[test]
 fn a_queue_pair_of_another_device_is_not_connected() {
     for world in [World::ipv4(), World::iwarp()] {
@@ -173,7 +174,7 @@ fn a_queue_pair_of_another_device_is_not_connected() {
         assert_eq!(qp.query().unwrap().state, Some(state));
         let (qp, _passive) = end(&request.id, 0);
         let _accepted = request.accept(qp, &AcceptParam::default()).unwrap();
-        // On iWARP the other side is told first.
+        // On iWARP the other side gets its event first.
         let mut told = std::iter::repeat_with(|| next_event(&channel));
         let event = told.find(|event| event.id() == pending.id().key()).unwrap();
         drop(done(pending.advance(&event)));

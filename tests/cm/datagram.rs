@@ -1,4 +1,4 @@
-//! Datagrams: a service is found, messages go both ways, groups are joined.
+//! Datagrams: a service is found, messages go in both directions, groups are joined.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -39,8 +39,8 @@ fn datagram(end: &mut End) -> UdReceived<Buf> {
     })
 }
 
-/// The service's queue pair comes with its answer; its way back to a client with the client's
-/// message.
+/// The answer has the service's queue pair; the client's message leads the service back to the
+/// client.
 /// Proves R5.13, R5.14.
 #[test]
 fn a_service_is_found_and_answers() {
@@ -79,10 +79,10 @@ fn a_service_is_found_and_answers() {
     server.join().unwrap();
 }
 
-/// The same by endpoints and `rdma_post_ud_send`.
+/// The same with endpoints and `rdma_post_ud_send`.
 /// Proves R5.13.
 #[test]
-fn endpoints_of_datagrams() {
+fn datagram_endpoints() {
     let (listening, at) = listener::<Udp>();
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
@@ -111,7 +111,7 @@ fn endpoints_of_datagrams() {
 }
 
 #[test]
-fn a_service_that_says_no() {
+fn a_service_that_rejects_a_lookup() {
     let (listening, at) = listener::<Udp>();
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
@@ -127,7 +127,7 @@ fn a_service_that_says_no() {
     server.join().unwrap();
 }
 
-/// A group is joined, a message to it comes back, and nothing stands in the way of the end.
+/// A group is joined, a message to it is looped back, and nothing prevents the end.
 /// Proves R5.12.
 #[test]
 fn a_group_is_joined_and_left() {
@@ -146,17 +146,17 @@ fn a_group_is_joined_and_left() {
     assert!(!group.detach(&mut qp).unwrap());
     group.attach(&mut qp).unwrap();
     id.leave_multicast(group).unwrap();
-    // Attached, C refuses to destroy it (R5.12).
+    // C refuses to destroy an attached queue pair (R5.12).
     qp.destroy().unwrap();
     // A group that is not left before its id is destroyed.
     id.join_multicast(group_address, long()).unwrap();
     id.destroy().unwrap();
 }
 
-/// Without an address that is resolved; and what a member sends that only sends, others receive.
+/// Without resolving an address. Messages of a member that only sends reach the others.
 /// Proves R23.3, R23.4.
 #[test]
-fn a_group_is_joined_after_the_bind_alone() {
+fn a_group_is_joined_after_only_a_bind() {
     let group_address = "239.77.0.3:7471".parse::<SocketAddr>().unwrap();
     let bound = || new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
     let (mut sender, mut member) = (bound(), bound());
@@ -174,18 +174,18 @@ fn a_group_is_joined_after_the_bind_alone() {
     from.post_send(wr::Send::inline(b"from without").to(to)).unwrap();
     sends.sent();
     if fabric().is_some() {
-        // Soft-RoCE brings it back as the network below it does.
+        // Soft-RoCE returns it if the network below it does.
         assert_eq!(datagram(&mut receives).payload(), b"from without");
     }
     assert!(group.detach(&mut qp).unwrap());
     member.leave_multicast(group).unwrap();
     let error = sender.join_multicast(group_address, long()).unwrap_err();
-    assert_eq!(error.errno(), Some(libc::EADDRINUSE), "a member is a member");
+    assert_eq!(error.errno(), Some(libc::EADDRINUSE), "a member of the group");
     let more = sender.join_multicast(Join::<FullMember>::new(group_address), long()).unwrap_err();
     assert_eq!((error.verb(), more.verb()), ("rdma_join_multicast", "rdma_join_multicast_ex"));
     sender.leave_multicast(out).unwrap();
 
-    // The same on a channel, and the id goes on to what a bound one does.
+    // The same on a channel, and then the id continues like any bound one.
     let channel = event_channel();
     let mut id = member.migrate_to(&channel).unwrap();
     let mut joining = id.join_multicast(Join::<FullMember>::new(group_address)).unwrap();
@@ -204,16 +204,16 @@ fn a_group_is_joined_after_the_bind_alone() {
     assert_eq!(id.listen(1).unwrap().local_addr(), at);
 }
 
-/// An attempt to join that is dropped is given up: the group can be joined again, and left.
+/// A dropped join is abandoned: the group can be joined again, and left.
 #[test]
-fn a_join_that_is_given_up_stands_in_no_way() {
+fn an_abandoned_join_blocks_nothing() {
     let group_address = "239.77.0.5:7471".parse::<SocketAddr>().unwrap();
     let channel = event_channel();
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
     let mut id = id.migrate_to(&channel).unwrap();
     drop(id.join_multicast(group_address).unwrap());
     let mut joining = id.join_multicast(group_address).unwrap();
-    // One that is a member is one still.
+    // An existing membership is kept.
     let error = id.join_multicast(group_address).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EADDRINUSE));
     let group = loop {
@@ -230,12 +230,12 @@ fn a_join_that_is_given_up_stands_in_no_way() {
     id.destroy().unwrap();
 }
 
-/// Whoever looks a service up is told of a queue pair of the service's own device.
+/// A lookup is answered with a queue pair on the device of the service.
 ///
-/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know by number
-/// alone.
+/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know only by
+/// number.
 #[test]
-fn a_service_of_another_device_is_not_answered_with() {
+fn a_lookup_is_not_answered_with_another_devices_queue_pair() {
     let fabrics = [(); 2].map(|()| Fabric::new());
     let [device, elsewhere] = [&fabrics[0], &fabrics[1]].map(Fabric::open_device);
     let at = SocketAddr::new(fabrics[0].ip_of(&device).unwrap(), 0);
@@ -265,10 +265,10 @@ fn a_service_of_another_device_is_not_answered_with() {
     assert_eq!(found.peer.qpn.get(), mine.qp_num());
 }
 
-/// An id that is bound to no device's address has none, and may be used as before.
+/// An id that is not bound to a device's address has no device, and can be used as before.
 /// Proves R23.4.
 #[test]
-fn an_address_of_no_device_leads_to_none() {
+fn an_address_without_a_device_gives_none() {
     let any = match address(0) {
         SocketAddr::V4(_) => "0.0.0.0:0",
         SocketAddr::V6(_) => "[::]:0",
@@ -281,10 +281,10 @@ fn an_address_of_no_device_leads_to_none() {
     refused.into_object().listen(1).unwrap();
 }
 
-/// With the flag, what a queue pair sends to its group comes to the others alone.
+/// With the flag, a queue pair's messages to its group reach only the other members.
 /// Proves R23.6.
 #[test]
-fn a_queue_pair_hears_itself_in_a_group_or_not() {
+fn multicast_loopback_can_be_blocked() {
     let at = "239.77.0.4:7471".parse::<SocketAddr>().unwrap();
     for block_self_mcast_lb in [false, true] {
         let mut id = new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
@@ -298,8 +298,8 @@ fn a_queue_pair_hears_itself_in_a_group_or_not() {
                 assert!(lacks.contains(&error.errno()) && block_self_mcast_lb, "{error}");
                 assert!(error.to_string().contains("block_self_mcast_lb: true"), "{error}");
                 let is_plain = std::env::var_os("PROVERBS_PERSONALITY").is_none();
-                assert!(fabric().is_none() || !is_plain, "this device has it");
-                return println!("R23.6: this device blocks nothing");
+                assert!(fabric().is_none() || !is_plain, "this device supports it");
+                return println!("R23.6: this device does not block multicast loopback");
             }
         };
         let mut qp = id.init_qp(&pd, qp).unwrap();
@@ -312,7 +312,7 @@ fn a_queue_pair_hears_itself_in_a_group_or_not() {
         let to = group.peer.destination(qp.add_address_handle(ah).unwrap());
         qp.post_send(wr::Send::inline(b"to others").to(to)).unwrap();
         if fabric().is_none() {
-            return; // what a network brings back is its own affair
+            return; // the network may loop it back
         }
         assert_eq!(datagram(&mut there).payload(), b"to others");
         let mut heard = 0;

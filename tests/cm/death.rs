@@ -1,4 +1,4 @@
-//! Peers that die during each step: they drop everything, and the other side is told.
+//! Peers that exit during each step: they drop everything, and the other side is notified.
 
 use std::thread;
 
@@ -7,9 +7,9 @@ use proverbs::{ErrorKind, Outcome, post_send, wr};
 
 use crate::support::{end, event_channel, is_iwarp, is_siw, listener, long, routed};
 
-/// The active side dies when the passive one has all it needs to accept.
+/// The active side exits when the passive one is ready to accept.
 #[test]
-fn a_client_dies_before_the_answer() {
+fn a_client_exits_before_the_answer() {
     let (listening, at) = listener::<Tcp>();
     let channel = event_channel();
     let id = routed::<Tcp>(at).migrate_to(&channel).unwrap();
@@ -32,9 +32,9 @@ fn a_client_dies_before_the_answer() {
     }
 }
 
-/// The passive side dies with the request unanswered.
+/// The passive side exits with the request unanswered.
 #[test]
-fn a_server_dies_before_its_answer() {
+fn a_server_exits_before_its_answer() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || drop((listening.get_request().unwrap(), listening)));
     let id = routed::<Tcp>(at);
@@ -46,30 +46,29 @@ fn a_server_dies_before_its_answer() {
     server.join().unwrap();
 }
 
-/// The listening id dies with a request that nobody took.
+/// The listening id is dropped with a request that was not taken.
 #[test]
-fn a_listener_dies_with_a_request_in_its_queue() {
+fn a_listener_is_dropped_with_a_request_in_its_queue() {
     let (listening, at) = listener::<Tcp>();
     let id = routed::<Tcp>(at);
     let (qp, mut active) = end(&id, 2);
     let attempt = thread::spawn(move || id.connect(qp, &ConnParam::default(), long()));
-    // The descriptor of the channel would tell when the request is there; dying at any time is
-    // fine.
+    // The descriptor of the channel would report the request; dropping at any time is fine.
     drop(listening);
     let refused = attempt.join().unwrap().unwrap_err();
     match (refused.error.errno(), refused.into_object()) {
         (None, NotConnected::Failed { qp, id: _id }) => active.drain(qp),
-        // R24.7: it was quicker than the attempt.
+        // R24.7: it was faster than the attempt.
         (Some(libc::ECONNREFUSED | libc::ECONNRESET), _) if is_iwarp() => {}
         (errno, object) => panic!("{errno:?}, {object:?}"),
     }
 }
 
-/// A connected peer drops everything while sends are posted here: they fail or are flushed, all
-/// come home.
+/// A connected peer drops everything while sends are posted here: they fail or are flushed, and all
+/// buffers return.
 /// Proves R16.20.
 #[test]
-fn a_connected_peer_dies_while_sends_are_posted() {
+fn a_connected_peer_exits_while_sends_are_posted() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
@@ -81,7 +80,7 @@ fn a_connected_peer_dies_while_sends_are_posted() {
     let (qp, mut active) = end(&id, 2);
     let connected = id.connect(qp, &ConnParam::default(), long());
     if is_siw() && connected.is_err() {
-        return server.join().unwrap(); // R24.7: the peer's end was quicker than its answer
+        return server.join().unwrap(); // R24.7: the peer's end was faster than its answer
     }
     let mut connection = connected.unwrap();
     for _ in 0..4 {
@@ -93,16 +92,16 @@ fn a_connected_peer_dies_while_sends_are_posted() {
     connection.id.wait_disconnected(long()).unwrap();
     let ended = connection.disconnect().unwrap();
     if is_siw() {
-        ended.qp.destroy().unwrap(); // R24.7: it flushed nothing of what was posted late
+        ended.qp.destroy().unwrap(); // R24.7: it flushed nothing that was posted late
     } else {
         active.drain(ended.qp);
     }
 }
 
-/// The queue pair first, or the id first: the peer is told either way, and the buffers come home.
+/// Whether the queue pair or the id is dropped first, the peer is notified and the buffers return.
 /// Proves R16.19, R16.20, R24.7.
 #[test]
-fn an_id_and_its_queue_pair_go_in_any_order() {
+fn an_id_and_its_queue_pair_are_dropped_in_any_order() {
     for id_first in [true, false] {
         let (listening, at) = listener::<Tcp>();
         let server = thread::spawn(move || {
@@ -116,17 +115,17 @@ fn an_id_and_its_queue_pair_go_in_any_order() {
         let id = routed::<Tcp>(at);
         let (qp, mut active) = end(&id, 2);
         let Connection { mut qp, id, .. } = id.connect(qp, &ConnParam::default(), long()).unwrap();
-        // Else the other side's `accept` may find that this one left.
+        // Otherwise the other side's `accept` may find that this one left.
         assert_eq!(active.receive().data(), b"connected");
         if id_first {
             drop(id);
-            // Nobody is behind the connection any more; the queue pair does not know.
+            // The peer is gone, but the queue pair is not notified.
             post_send!(qp, [wr::Send::inline(b"late")]).unwrap();
             active.until(|outcome| {
                 matches!(outcome, Outcome::Sent(_) | Outcome::Failed(_)).then_some(())
             });
             if is_siw() {
-                // R24.7: what is posted after the end comes home with the queue pair.
+                // R24.7: buffers posted after the end return with the queue pair.
                 qp.destroy().unwrap();
             } else {
                 active.drain(qp.to_error().unwrap());

@@ -16,7 +16,7 @@ use proverbs::{
 
 use crate::support::{address, event_channel, fabric, is_iwarp, listener, long, routed};
 
-/// The program's own context, which no pointer cast could tell from another.
+/// The program's own context, which no pointer cast could distinguish from another.
 #[derive(Debug, Default, PartialEq)]
 enum Task {
     #[default]
@@ -41,7 +41,7 @@ fn entry(outcome: Outcome<'_, AnyBuf<Task>>) -> (WcOpcode, u32, AnyBuf<Task>) {
     }
 }
 
-/// Every post, read and write between two endpoints; contexts come back, as the program's own type.
+/// Every post, read and write between two endpoints; contexts come back as the program's own type.
 /// Proves R3.9, R7.13, R16.10, R16.11.
 #[test]
 fn every_call_of_rdma_verbs_between_two_endpoints() {
@@ -89,7 +89,8 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         let mut list = list;
         assert_eq!(*list.pop_front().unwrap().context(), Task::WithId(2));
 
-        // The message came after the write on the same queue pair, so the write is there (R10.11).
+        // The message was sent after the write on the same queue pair, so the write has arrived
+        // (R10.11).
         let mut written = [0; 13];
         to_write.read_at(0, &mut written).unwrap();
         assert_eq!(&written, b"writtenboth!!");
@@ -109,7 +110,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     let pool = ep.reg_msgs::<Task>(8, 64).unwrap();
     let private_data = PrivateData::of(b"hello");
     let mut ep = ep.connect(&ConnParam { private_data, ..Default::default() }, long()).unwrap();
-    ep.post_recv(Task::WithId(77), pool.take().unwrap()).unwrap(); // nobody sends
+    ep.post_recv(Task::WithId(77), pool.take().unwrap()).unwrap(); // the peer does not send
     let remote = proverbs::RemoteSlice::<proverbs::memory::RemoteRead>::from_bytes(
         &ep.private_data[..24].try_into().unwrap(),
     )
@@ -146,7 +147,8 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     ep.post_sendv(Task::None, [filled(&[1; 50]), filled(&[2; 50])]).unwrap();
     assert_eq!(entry(ep.get_send_comp().unwrap()).0, WcOpcode::Send);
 
-    // Who leaves before the other side knows of the connection is a disconnection to its `accept`.
+    // If this side leaves before the other one has its event, the other's `accept` sees a
+    // disconnection.
     told.recv_timeout(long()).unwrap();
     let mut ep = ep.disconnect().unwrap();
     ep.id.wait_disconnected(long()).unwrap();
@@ -162,7 +164,7 @@ type OnAChannel<S> = Ep<Tcp, S, DefaultProfile, OnChannel>;
 
 type Advance<W> = fn(W, &Event) -> Progress<<W as Waits>::Done, W, <W as Waits>::Failed>;
 
-/// Gives events to what waits until it is done, or failed.
+/// Passes events to a waiting step until it is done or failed.
 fn finish<W: Waits>(
     channel: &EventChannel,
     mut begun: W,
@@ -178,7 +180,7 @@ fn finish<W: Waits>(
     }
 }
 
-/// An endpoint on a channel that has asked for a connection, and the request.
+/// An endpoint on a channel that has requested a connection, and the request.
 fn asked() -> (EventChannel, EpPending<Pending>, EventChannel, Request<Tcp, OnChannel>) {
     let (here, there) = (event_channel(), event_channel());
     let listening = there.create_id::<Tcp>().unwrap().bind_addr(address(0)).unwrap();
@@ -191,7 +193,7 @@ fn asked() -> (EventChannel, EpPending<Pending>, EventChannel, Request<Tcp, OnCh
     (here, asking, there, request)
 }
 
-/// The next completion of a receive; the descriptor is not slept on here.
+/// The next receive completion; this does not sleep on the descriptor.
 fn received<S: EpState<Tcp>>(ep: &mut OnAChannel<S>) -> Buf {
     let began = Instant::now();
     loop {
@@ -230,7 +232,7 @@ fn endpoints_connect_by_events() {
         assert!(began.elapsed() < long(), "the send must complete");
     }
 
-    // From the channel, and back to it: its end is found there.
+    // From the channel and back; its end is found there.
     let server = server.into_synchronous().unwrap().migrate_to(&there).unwrap();
     let mut client = client.disconnect().unwrap();
     let mut server = finish(&there, server, Ep::advance).unwrap();
@@ -239,26 +241,26 @@ fn endpoints_connect_by_events() {
     let mut client = client.into_synchronous().unwrap();
     client.id.wait_disconnected(long()).unwrap();
     let EpParts { qp, send, mut recv, .. } = client.into_parts();
-    // One more than the depth, for what shows that a queue is drained.
+    // One more than the depth, for the marker of a drain.
     assert!(send.0.capacity() > DEPTH.send && recv.0.capacity() > DEPTH.recv);
     assert_eq!(recv.0.poll().unwrap().count(), 0);
     drop((qp, send, recv));
     let EpParts { recv: (_cq, mut channel), .. } = server.into_parts();
     let left = channel.try_event().unwrap();
-    assert!(left.is_none(), "the event of a message that was taken wakes nobody");
+    assert!(left.is_none(), "the event of a completion that was already taken wakes no thread");
 }
 
-/// The endpoint is given back, and what was posted comes home.
+/// The endpoint is returned, and so are posted buffers.
 /// Proves R23.7.
 #[test]
-fn an_endpoint_that_is_refused_comes_back() {
+fn a_refused_endpoint_is_returned() {
     let (here, asking, _there, request) = asked();
     request.reject(&RejectData::of(b"no")).unwrap();
     let (mut ep, error) = finish(&here, asking, EpPending::advance).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Rejected { .. }) || is_iwarp(), "{error}");
     ep.drain(|_| panic!("nothing is posted")).unwrap();
 
-    // Given up by this side, with a receive posted.
+    // Abandoned by this side, with a receive posted.
     let (_here, asking, _there, request) = asked();
     let mut ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
     let pool = ep.reg_msgs::<()>(1, 64).unwrap();
@@ -271,8 +273,8 @@ fn an_endpoint_that_is_refused_comes_back() {
     drop(asking.cancel());
 }
 
-/// Two endpoints receive from one queue, each into a completion queue of its own, which has room
-/// for all its buffers. A drain gives back the messages that it finds.
+/// Two endpoints receive from one queue, each with a completion queue that has room for all
+/// buffers. A drain returns the messages that it finds.
 /// Proves R7.13, R9.9.
 #[test]
 fn endpoints_on_a_shared_receive_queue() {
@@ -343,7 +345,7 @@ fn a_service_is_looked_up_by_events() {
     assert_eq!(peer.qpn.get(), number);
     assert!(ep.private_data.starts_with(b"me"));
 
-    // Nobody is there.
+    // There is no listener.
     let nobody = routed::<Udp>(at).create_ep::<DefaultProfile>(None, DEPTH).unwrap();
     drop(listening);
     let nobody = nobody.migrate_to(&here).unwrap().connect(&LookupData::none()).unwrap();

@@ -9,7 +9,7 @@ use proverbs::{Error, ErrorKind, Refused};
 use crate::fabric;
 use crate::support::{connected, event_channel, long};
 
-/// What comes of a step, by the events of the channel.
+/// The result of a step, given the events of the channel.
 fn finish<D, W, F>(
     channel: &EventChannel,
     mut waiting: W,
@@ -27,10 +27,10 @@ fn finish<D, W, F>(
     }
 }
 
-/// Both sides move to a channel where their end is a step, one of the connection, one after it.
+/// Both sides move to a channel on which their end is a step, one of the connection, one after it.
 /// Proves R23.2.
 #[test]
-fn the_end_is_a_step_of_either_side() {
+fn the_end_is_a_step_on_either_side() {
     let (connection, mut active, server) = connected(|connection, mut passive| {
         passive.sent(); // its message is there, and not flushed
         let ended = connection.disconnect().unwrap();
@@ -46,9 +46,9 @@ fn the_end_is_a_step_of_either_side() {
     server.join().unwrap();
 }
 
-/// To a channel and back, and the calls wait as before.
+/// To a channel and back, and the calls still wait as before.
 #[test]
-fn a_connection_goes_to_a_channel_and_back() {
+fn a_connection_moves_to_a_channel_and_back() {
     let (connection, mut active, server) = connected(|connection, mut passive| {
         passive.sent();
         passive.drain(connection.disconnect().unwrap().qp);
@@ -60,10 +60,10 @@ fn a_connection_goes_to_a_channel_and_back() {
     server.join().unwrap();
 }
 
-/// Of what it is not about, a connection makes nothing; and a device that goes gives it back.
+/// A connection ignores events of others; removal of its device returns it.
 /// Proves R23.2.
 #[test]
-fn a_connection_makes_nothing_of_other_events() {
+fn a_connection_ignores_other_events() {
     let fabric = Fabric::new();
     let (one, two) = (fabric.open_device(), fabric.open_device());
     let (channel, [(a, mut there), (b, mut here)]) = fabric::connected(&fabric, &one, &two);
@@ -72,7 +72,7 @@ fn a_connection_makes_nothing_of_other_events() {
     let Progress::Waiting(a) = a.advance(&fabric::next(&others, EventKind::Disconnected)) else {
         panic!("the end of another connection");
     };
-    // Nor of its own that are not the end.
+    // It also ignores its own events that are not the end.
     a.id.write_cm_event(0, 1).unwrap();
     let Progress::Waiting(a) = a.advance(&fabric::next(&channel, EventKind::User)) else {
         panic!("it stands");
@@ -95,14 +95,14 @@ fn a_connection_makes_nothing_of_other_events() {
     let Progress::Failed(refused) = a.advance(&removal) else { panic!("its device is gone") };
     assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: 0, .. }), "{}", refused.error);
     there.drain(refused.into_object().qp.to_error().unwrap());
-    // Its peer is told that it left.
+    // The peer sees a disconnection.
     let event = fabric::next(&channel, EventKind::Disconnected);
     let Progress::Done(ended) = b.advance(&event) else { panic!("the peer left") };
     here.drain(ended.qp);
 }
 
-/// A connection that broke stays broken. After `disconnect` nothing waits for a confirmation that
-/// may never come, neither a call nor a step on a channel.
+/// A broken connection stays broken. After `disconnect` neither a call nor a step on a channel
+/// waits for a confirmation, which may never come.
 #[test]
 fn a_broken_connection_waits_for_no_confirmation() {
     let ConnectedPair { fabric, mut a, b, .. } = loopback_pair().unwrap();
@@ -118,7 +118,7 @@ fn a_broken_connection_waits_for_no_confirmation() {
     let id = id.migrate_to(&channel).unwrap();
     id.write_cm_event(0, 1).unwrap();
     let Progress::Failed(refused) = id.advance(&fabric::next(&channel, EventKind::User)) else {
-        panic!("it waits for the peer")
+        panic!("the call waits for the peer")
     };
     let (spent, error) = refused.into_parts();
     is_broken(error);
@@ -126,10 +126,10 @@ fn a_broken_connection_waits_for_no_confirmation() {
     drop(b);
 }
 
-/// A peer may still leave in order after the connection broke. What was sent in between did not
-/// arrive, so every call reports what broke it.
+/// A peer may still disconnect in order after the connection broke. Messages sent in between did
+/// not arrive, so every call reports the reason of the break.
 #[test]
-fn a_broken_connection_that_the_peer_leaves_is_broken() {
+fn a_broken_connection_that_the_peer_leaves_stays_broken() {
     let ConnectedPair { fabric, a, b, .. } = loopback_pair().unwrap();
     let channel = EventChannel::on(&fabric).unwrap();
     let a = a.migrate_to(&channel).unwrap();
@@ -145,9 +145,9 @@ fn a_broken_connection_that_the_peer_leaves_is_broken() {
     assert_eq!(ended.id.wait_disconnected(long()).unwrap_err().kind(), &broken);
 }
 
-/// A device that goes is told of, also behind an end that nobody looked at yet.
+/// Device removal is reported even behind an end that was not polled yet.
 #[test]
-fn a_device_that_goes_is_told_of_behind_the_end() {
+fn device_removal_is_reported_after_the_end() {
     let fabric = Fabric::new();
     let (one, two) = (fabric.open_device(), fabric.open_device());
     let (channel, [(a, _there), (b, _here)]) = fabric::connected(&fabric, &one, &two);
@@ -167,10 +167,10 @@ fn a_device_that_goes_is_told_of_behind_the_end() {
     };
 }
 
-/// Whoever waits on the channel, on whatever thread, is woken by what the program writes.
+/// A user event wakes a thread that waits on the channel.
 /// Proves R23.5.
 #[test]
-fn an_event_of_the_programs_own_wakes_who_waits() {
+fn a_user_event_wakes_sleepers() {
     let channel = event_channel();
     let id = channel.create_id::<Tcp>().unwrap();
     let told = |status, arg| {
@@ -181,10 +181,10 @@ fn an_event_of_the_programs_own_wakes_who_waits() {
     };
     match id.write_cm_event(-7, u64::MAX) {
         Err(error) if crate::support::fabric().is_none() => {
-            // Libraries before rdma-core 60 lack it, and so do kernels of their time.
+            // Libraries before rdma-core 60 lack it, and so do kernels of that time.
             let lacks = [libc::ENOSYS, libc::EINVAL, libc::EOPNOTSUPP];
             assert!(lacks.map(Some).contains(&error.errno()), "{error}");
-            return println!("R23.5: no events of the program's own here: {error}");
+            return println!("R23.5: this device does not support user events: {error}");
         }
         written => written.unwrap(),
     }

@@ -1,5 +1,4 @@
-//! What only a loopback fabric shows: several devices, links that fail when the test says so, and
-//! every world.
+//! Tests that need a loopback fabric: several devices, links that fail on request, and every world.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,7 +18,7 @@ fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
     SocketAddr::new(fabric.ip_of(device).unwrap(), 0)
 }
 
-/// The event that is there, of this kind.
+/// The next event, which must be of this kind and already there.
 pub fn next(channel: &EventChannel, kind: EventKind) -> Event {
     let event = channel.try_event().unwrap().expect("an event is there when the call returns");
     assert_eq!(event.kind(), kind);
@@ -52,7 +51,7 @@ fn asked(
     asked_with(fabric, channel, [from, to], &ConnParam::default(), |_| {})
 }
 
-/// A request with these parameters, of a queue pair that was made ready by `ready`.
+/// A request with these parameters, for a queue pair prepared by `ready`.
 pub fn asked_with(
     fabric: &Fabric,
     channel: &EventChannel,
@@ -109,15 +108,15 @@ fn two_devices_in_every_world() {
     }
 }
 
-/// A device that is silent does not answer, and who waits for it is told at once.
+/// A silent device does not answer, and waits for it time out at once.
 #[test]
-fn who_waits_for_a_silent_device_is_told_at_once() {
+fn waits_for_a_silent_device_end_at_once() {
     let fabric = Fabric::new();
     let (one, two) = (fabric.open_device(), fabric.open_device());
     let channel = EventChannel::on(&fabric).unwrap();
     let timed_out = ErrorKind::Cm { event: "RDMA_CM_EVENT_UNREACHABLE", status: -libc::ETIMEDOUT };
 
-    // Asked, and silent before the request comes.
+    // Silenced before the request arrives.
     let ((pending, _active), _request, listening) = asked(&fabric, &channel, &one, &two);
     let at = listening.local_addr().unwrap();
     let id = routed(&fabric, &channel, &one, at);
@@ -125,16 +124,16 @@ fn who_waits_for_a_silent_device_is_told_at_once() {
     assert!(fabric.silence_device(&two, true));
     let lost = id.connect(qp, &ConnParam::default()).unwrap();
     let Progress::Failed(refused) = lost.advance(&next(&channel, EventKind::Unreachable)) else {
-        panic!("nobody heard it");
+        panic!("no peer received it");
     };
     assert_eq!(*refused.error.kind(), timed_out);
     let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
     unheard.drain(qp);
-    // Nor does it hear that its peer gives up.
+    // Nor does it receive that its peer gives up.
     drop(pending);
     assert!(channel.try_event().unwrap().is_none());
 
-    // Accepted, and silent before the answer comes.
+    // Accepted, and silenced before the answer arrives.
     fabric.silence_device(&two, false);
     let ((pending, _active), request, _listening) = asked(&fabric, &channel, &one, &two);
     let (qp, mut passive) = end(&request.id, 1);
@@ -142,14 +141,14 @@ fn who_waits_for_a_silent_device_is_told_at_once() {
     let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
     let Progress::Failed(refused) = accepted.advance(&next(&channel, EventKind::Unreachable))
     else {
-        panic!("nobody confirms");
+        panic!("the peer does not confirm");
     };
     assert_eq!(*refused.error.kind(), timed_out);
     let NotAccepted::Failed { qp, id: _id } = refused.into_object() else { panic!("answered") };
     passive.drain(qp);
     assert!(channel.try_event().unwrap().is_none(), "{:?} hears nothing", pending.id());
 
-    // A route, and an address.
+    // Silenced while resolving a route, and an address.
     fabric.silence_device(&one, false);
     let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(&fabric, &one)).unwrap();
     let id = id.resolve_addr(at, long()).unwrap();
@@ -166,7 +165,7 @@ fn who_waits_for_a_silent_device_is_told_at_once() {
     };
     assert!(refused.into_object().device().is_none());
 
-    // Connected: a disconnection that nobody confirms ends as well.
+    // Connected: a disconnection that is never confirmed ends as well.
     fabric.silence_device(&two, false);
     let (channel, [(there, _active), (here, _passive)]) = connected(&fabric, &one, &two);
     fabric.silence_device(&one, true);
@@ -174,12 +173,12 @@ fn who_waits_for_a_silent_device_is_told_at_once() {
     let event = next(&channel, EventKind::Disconnected);
     assert_eq!(event.id(), there.id.key());
     drop(next(&channel, EventKind::TimewaitExit));
-    assert!(channel.try_event().unwrap().is_none(), "{here:?} does not know");
+    assert!(channel.try_event().unwrap().is_none(), "{here:?} is not notified");
 }
 
-/// The peer of a device that goes is told that its connection ended.
+/// The peer of a removed device sees the end of its connection.
 #[test]
-fn a_peer_of_a_device_that_goes_is_told_of_the_end() {
+fn the_peer_of_a_removed_device_sees_a_disconnect() {
     let fabric = Fabric::new();
     let (one, two) = (fabric.open_device(), fabric.open_device());
     let (channel, [(there, mut active), (here, mut passive)]) = connected(&fabric, &one, &two);
@@ -200,9 +199,9 @@ fn a_peer_of_a_device_that_goes_is_told_of_the_end() {
     drop(id);
 }
 
-/// The backlog bounds the requests that wait; a listener that goes rejects them.
+/// The backlog limits the pending requests; a dropped listener rejects them.
 #[test]
-fn requests_that_nobody_takes() {
+fn requests_that_are_not_taken() {
     let fabric = Fabric::new();
     let device = fabric.open_device();
     let (here, there) = (EventChannel::on(&fabric).unwrap(), EventChannel::on(&fabric).unwrap());
@@ -215,27 +214,27 @@ fn requests_that_nobody_takes() {
         let (qp, end) = end(&id, 1);
         attempts.push((id.connect(qp, &ConnParam::default()).unwrap(), end));
     }
-    // As Linux does it: a full backlog drops the third, which asks again when there is room.
+    // As on Linux, a full backlog drops the third request, which is sent again when there is room.
     assert!(there.try_event().unwrap().is_none());
     let (first, _) = attempts.remove(0);
     drop(first);
     let request = listening.request(next(&here, EventKind::ConnectRequest)).unwrap();
     drop(listening);
-    // The second waited, and the third asks again when nothing listens.
+    // The second was pending; the third is sent again when there is no listener.
     for ((asked, _), reason) in attempts.iter().zip([28, 8]) {
         let refused = next(&there, EventKind::Rejected);
         assert_eq!((refused.id(), refused.status()), (asked.id().key(), reason));
     }
-    // As on Linux, a request that was not answered gets no event of its peer.
+    // As on Linux, a request that was not answered gets no event from its peer.
     assert!(here.try_event().unwrap().is_none());
     assert_eq!(request.reject(&RejectData::none()).unwrap_err().error.errno(), Some(libc::EINVAL));
     assert!(there.try_event().unwrap().is_none());
 }
 
-/// Every client of a crowd is served, however small the backlog is; and a client whose time is over
+/// Every one of many clients is served, however small the backlog is; and a client that times out
 /// leaves nothing behind.
 #[test]
-fn requests_that_find_a_full_backlog_come_later() {
+fn requests_that_find_a_full_backlog_arrive_later() {
     let fabric = Fabric::new();
     let device = fabric.open_device();
     let (here, there) = (EventChannel::on(&fabric).unwrap(), EventChannel::on(&fabric).unwrap());
@@ -261,7 +260,7 @@ fn requests_that_find_a_full_backlog_come_later() {
     while let Some(event) = here.try_event().unwrap() {
         assert_ne!(event.kind(), EventKind::ConnectRequest, "none is left");
     }
-    // What nobody listens for any more is refused.
+    // A request without a listener is refused.
     let ask = || {
         let id = routed(&fabric, &there, &device, at);
         let (qp, end) = end(&id, 1);
@@ -276,9 +275,9 @@ fn requests_that_find_a_full_backlog_come_later() {
     assert_eq!(reasons, [(waiting.0.id().key(), 28), (dropped.0.id().key(), 8)]);
 }
 
-/// Each port once, but for ids that share it on purpose; only one of them listens.
+/// Each port is used once, except by ids that share it on purpose; only one of them listens.
 #[test]
-fn a_port_is_taken_once() {
+fn a_port_is_used_once() {
     let fabric = Fabric::new();
     let (_one, _two) = (fabric.open_device(), fabric.open_device());
     let id = || CmId::<Tcp, _>::on(&fabric).unwrap();
@@ -303,7 +302,7 @@ fn a_port_is_taken_once() {
     assert_eq!(refused.error.errno(), Some(libc::EADDRINUSE));
     drop(two);
     refused.into_object().listen(1).unwrap();
-    // Any address of this family, and of both.
+    // The unspecified address of this family, and of both.
     let any = id().bind_addr(at("0.0.0.0:1")).unwrap().listen(1).unwrap();
     assert_eq!((any.device(), any.local_addr()), (None, Some(at("0.0.0.0:1"))));
     let listen_on_any = |text| {
@@ -314,9 +313,9 @@ fn a_port_is_taken_once() {
     let _both = ["[::]:2", "0.0.0.0:2"].map(listen_on_any);
 }
 
-/// A peer that is not this crate may answer with more than it was asked for.
+/// A peer that does not use this crate may grant more than was requested.
 #[test]
-fn an_answer_with_more_than_was_asked_for_gives_no_more() {
+fn an_answer_that_grants_too_much_is_limited() {
     let fabric = Fabric::new();
     let (one, two) = (fabric.open_device(), fabric.open_device());
     let channel = EventChannel::on(&fabric).unwrap();
@@ -337,10 +336,10 @@ fn an_answer_with_more_than_was_asked_for_gives_no_more() {
     done(accepted.advance(&next(&channel, EventKind::Established)));
 }
 
-/// Two connections at once on one channel: each step makes nothing of what the other one is told,
-/// and each listening id gives back the other's request.
+/// Two connections at once on one channel: each step ignores the other one's events, and each
+/// listening id returns the other's request.
 #[test]
-fn a_step_makes_nothing_of_the_events_of_others() {
+fn a_step_ignores_foreign_events() {
     let fabric = Fabric::new();
     let (one, two) = (fabric.open_device(), fabric.open_device());
     let channel = EventChannel::on(&fabric).unwrap();
@@ -377,9 +376,9 @@ fn a_step_makes_nothing_of_the_events_of_others() {
     let _both = (done(c.advance(&events[0])), done(d.advance(&events[1])));
 }
 
-/// Of lookups, too; and a service whose device goes is given back with what it was asked.
+/// The same for lookups; and a service whose device is removed is returned with its request.
 #[test]
-fn a_lookup_makes_nothing_of_the_answers_of_others() {
+fn a_lookup_ignores_foreign_answers() {
     let fabric = Fabric::new();
     let (one, two) = (fabric.open_device(), fabric.open_device());
     let channel = EventChannel::on(&fabric).unwrap();
@@ -414,9 +413,9 @@ fn a_lookup_makes_nothing_of_the_answers_of_others() {
     assert!(refused.into_object().private_data.starts_with(b"b\0"));
 }
 
-/// What the pair of a test has room for is what its documentation says.
+/// The room of a test pair matches its documentation.
 #[test]
-fn a_pair_has_room_for_what_it_says() {
+fn a_pair_has_the_documented_room() {
     let ConnectedPair { cq, pool, mut a, mut b, .. } = loopback_pair().unwrap();
     assert_eq!(cq.capacity(), 64);
     assert_eq!((pool.available(), pool.take().unwrap().capacity()), (16, 256));
@@ -426,9 +425,9 @@ fn a_pair_has_room_for_what_it_says() {
     }
 }
 
-/// An address that is none of a device is named, and which ones are.
+/// The error for an address without a device has the address and lists the devices' addresses.
 #[test]
-fn an_address_that_is_refused_is_named() {
+fn an_address_that_is_rejected_is_named() {
     let fabric = Fabric::new();
     let _device = fabric.open_device();
     let refused = |text: &str| {
@@ -446,10 +445,10 @@ fn an_address_that_is_refused_is_named() {
     assert!(words.ends_with("(10.0.0.1:1)"), "{words}");
 }
 
-/// What a side may have outstanding is the least of what it wants and what the other one serves,
-/// wherever the answer tells it.
+/// A side's initiator depth is the minimum of its own request and the other's responder depth,
+/// wherever the answer carries it.
 #[test]
-fn either_side_has_the_least_of_what_both_want() {
+fn both_sides_get_the_minimum_depths() {
     let depth = |depth| ReadDepth::new(depth).unwrap();
     let serves = |depth| ResponderDepth::new(depth).unwrap();
     let timer = |code| MinRnrTimer::new(code).unwrap();
@@ -471,7 +470,7 @@ fn either_side_has_the_least_of_what_both_want() {
             ..AcceptParam::default()
         };
         let both = [&one, &two];
-        // The passive side wants more than the other one, in both ways.
+        // The passive side requests more than the other one, in both depths.
         let ((pending, _active), request, _listening) =
             asked_with(&fabric, &channel, both, &asks(2, 1), |_| {});
         let depths = |peer: PeerParam| (peer.initiator_depth, peer.responder_resources);
@@ -525,7 +524,7 @@ fn either_side_has_the_least_of_what_both_want() {
     }
 }
 
-/// A datagram to a group reaches its members on every device, and nobody else.
+/// A datagram to a group reaches its members on every device, and only them.
 #[test]
 fn a_group_has_members_on_every_device() {
     for world in [World::ipv4(), World::ipv6(), World::infiniband()] {
@@ -555,7 +554,7 @@ fn a_group_has_members_on_every_device() {
         let (device, _, pd, _, _, qp, joined) = &mut members[0];
         let own = device.query_gid(1, 0).unwrap();
         let refused = qp.attach_mcast(own, joined.peer.vector.dlid).unwrap_err();
-        assert_eq!(refused.errno(), Some(libc::EINVAL), "{own} is no group");
+        assert_eq!(refused.errno(), Some(libc::EINVAL), "{own} is not a group");
         let ah = pd.create_ah(joined.peer.vector).unwrap();
         let to = joined.peer.destination(qp.add_address_handle(ah).unwrap());
         qp.post_send(wr::Send::inline(b"to all").to(to)).unwrap();
@@ -573,7 +572,7 @@ fn a_group_has_members_on_every_device() {
             }
         }
         assert_eq!(came, [0, 1], "the sender is a member");
-        // Silent, it cannot join.
+        // A silent device cannot join.
         let (device, id, .., joined) = members.remove(2);
         let mut id = id;
         id.leave_multicast(joined).unwrap();
@@ -583,7 +582,7 @@ fn a_group_has_members_on_every_device() {
     }
 }
 
-/// Within its time, the answer is found behind any number of other events.
+/// The answer to a join is found in time behind any number of other events.
 #[test]
 fn a_group_is_joined_behind_many_events() {
     let fabric = Fabric::new();
@@ -601,13 +600,13 @@ fn a_group_is_joined_behind_many_events() {
     id.join_multicast(Join::<FullMember>::new(group), long()).unwrap();
 }
 
-/// librdmacm frees a group whether or not the kernel leaves it, and would look up events of it in
-/// what it freed. So once leaving is refused, no event of the id is taken any more.
+/// librdmacm frees a group even if the kernel does not leave it, and would look up its events in
+/// freed memory. So once leaving fails, no event of the id is taken any more.
 ///
 /// Holds U6: events of a group are acknowledged before librdmacm frees a group that the kernel does
 /// not leave.
 #[test]
-fn an_id_that_cannot_leave_a_group_goes_with_its_events() {
+fn an_id_that_cannot_leave_a_group_is_dropped_with_its_events() {
     let fabric = Fabric::new();
     let device = fabric.open_device();
     let channel = EventChannel::on(&fabric).unwrap();
@@ -630,9 +629,9 @@ fn an_id_that_cannot_leave_a_group_goes_with_its_events() {
     drop(waits);
 }
 
-/// What is of one fabric stays there.
+/// Objects of one fabric cannot move to another.
 #[test]
-fn an_id_does_not_go_to_another_fabric() {
+fn an_id_does_not_move_to_another_fabric() {
     let (fabric, other) = (Fabric::new(), Fabric::new());
     let (device, foreign) = (fabric.open_device(), other.open_device());
     let id = CmId::<Tcp, _>::on(&fabric).unwrap().bind_addr(of(&fabric, &device)).unwrap();
@@ -641,15 +640,15 @@ fn an_id_does_not_go_to_another_fabric() {
     let id = refused.into_object().migrate_to(&EventChannel::on(&fabric).unwrap()).unwrap();
     assert_eq!(fabric.ip_of(&foreign), None);
     assert!(!fabric.remove_device(&foreign) && !fabric.silence_device(&foreign, true));
-    // The device stays open while an id has it.
+    // The device stays open while an id uses it.
     let device = device.destroy().unwrap_err().into_object();
     drop(id);
     device.destroy().unwrap();
 }
 
-/// Names are those of devices, and numbers.
+/// Lookups by device name, and by number.
 #[test]
-fn what_is_looked_up() {
+fn lookups_by_name_and_number() {
     let fabric = Fabric::new();
     let _device = fabric.open_device();
     let found = AddrInfo::<Tcp>::look_up_on(&fabric, "loop0", "7471").unwrap();
@@ -658,7 +657,7 @@ fn what_is_looked_up() {
         let error = AddrInfo::<Tcp>::look_up_on(&fabric, node, service).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotFound(_)), "{error}");
     }
-    // Of the system, if that has no rdma_cm, an errno says so. (Miri cannot ask it.)
+    // On a system without rdma_cm, an errno reports that. (Miri cannot call it.)
     if !cfg!(miri) {
         if let Err(error) = AddrInfo::<Tcp>::look_up("127.0.0.1", "7471") {
             assert!(error.errno().is_some(), "{error}");

@@ -1,4 +1,4 @@
-//! Connections that do not come about: a typed error within the time asked for, and nothing lost.
+//! Connections that fail: a typed error in time, and nothing lost.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread;
@@ -13,7 +13,7 @@ use proverbs::{Buf, Context, ErrorKind, Outcome, Refused, RemoteSlice, post_send
 
 use crate::support::{End, address, end, is_iwarp, is_siw, listener, long, new_id, routed};
 
-/// Everything that went into the attempt is accounted for; gives the error.
+/// Every object of the attempt is returned; returns the error.
 fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
     let kind = refused.error.kind().clone();
     match refused.into_object() {
@@ -21,7 +21,7 @@ fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
             end.drain(qp);
             id.destroy().unwrap();
         }
-        // iWARP asks within the call.
+        // iWARP sends the request within the call.
         NotConnected::Unsent { .. } if is_iwarp() => {}
         NotConnected::Unsent { id, qp } => panic!("nothing was sent: {id:?}, {qp:?}"),
     }
@@ -31,12 +31,12 @@ fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
 /// Proves R16.22.
 #[test]
 fn a_closed_port_rejects() {
-    // Taken, so that no other test gets it, and nobody listens.
+    // The port is in use, so that no other test gets it, but without a listener.
     let taken = new_id::<Tcp>().bind_addr(address(0)).unwrap();
     let id = routed::<Tcp>(taken.local_addr().unwrap());
     let (qp, end) = end(&id, 4);
     let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
-    assert!(is_iwarp() || refused.to_string().contains("nobody listens"), "{refused}");
+    assert!(is_iwarp() || refused.to_string().contains("no program listens"), "{refused}");
     match accounted(refused, end) {
         ErrorKind::Rejected { reason: 8, .. } => {}
         ErrorKind::Os { errno: libc::ECONNREFUSED, .. } if is_iwarp() => {}
@@ -45,9 +45,9 @@ fn a_closed_port_rejects() {
 }
 
 #[test]
-fn nobody_answers_within_the_time_asked_for() {
+fn a_missing_answer_is_a_time_out() {
     if is_siw() {
-        return; // R24.5: it connects by TCP within the call, in TCP's own time.
+        return; // R24.5: it connects by TCP within the call, with TCP's own time-out
     }
     let mut nobody = address(7471);
     nobody.set_ip(match nobody.ip() {
@@ -57,7 +57,7 @@ fn nobody_answers_within_the_time_asked_for() {
     let second = Duration::from_secs(1);
     let start = Instant::now();
     let kind = match new_id::<Tcp>().resolve_addr(nobody, second) {
-        // A network without neighbours to ask finds out only when nobody answers.
+        // On a network without neighbour discovery, only the missing answer shows it.
         Ok(id) => {
             let id = id.resolve_route(second).unwrap();
             let (qp, end) = end(&id, 4);
@@ -73,12 +73,12 @@ fn nobody_answers_within_the_time_asked_for() {
         matches!(kind, ErrorKind::TimedOut { .. } | ErrorKind::Cm { .. } | ErrorKind::Os { .. }),
         "{kind:?}"
     );
-    // Asked for nothing, the kernel tries for longer than this.
+    // Without a time-out, the kernel tries for longer than this.
     assert!(start.elapsed() < long(), "{:?}", start.elapsed());
 }
 
 #[test]
-fn a_listener_that_says_nothing_is_a_time_out() {
+fn a_silent_listener_is_a_time_out() {
     let (_listening, at) = listener::<Tcp>();
     let id = routed::<Tcp>(at);
     let (qp, end) = end(&id, 4);
@@ -89,9 +89,9 @@ fn a_listener_that_says_nothing_is_a_time_out() {
 
 /// Proves R16.15, R16.22.
 #[test]
-fn a_rejection_comes_with_its_private_data() {
+fn a_rejection_has_its_private_data() {
     let (listening, at) = listener::<Tcp>();
-    // As long as it may be.
+    // The maximum length.
     let mut words = [b'!'; 148];
     words[..9].copy_from_slice(b"not today");
     let server = thread::spawn(move || {
@@ -111,11 +111,11 @@ fn a_rejection_comes_with_its_private_data() {
     server.join().unwrap();
 }
 
-/// A queue pair outlives a failed attempt: reset, it connects by another id.
+/// A queue pair outlives a failed attempt: after a reset it connects with another id.
 #[test]
-fn a_queue_pair_tries_again_with_another_id() {
+fn a_queue_pair_retries_with_another_id() {
     if is_iwarp() {
-        // R24.6: there is no way back to RESET. `conformance::iwarp` has its refusal.
+        // R24.6: it cannot return to RESET. `conformance::iwarp` checks the error.
         return;
     }
     let (listening, at) = listener::<Tcp>();
@@ -144,7 +144,7 @@ fn a_queue_pair_tries_again_with_another_id() {
     server.join().unwrap();
 }
 
-/// The device of the id and that of the queue pair must be the same one.
+/// The id and the queue pair must be on the same device.
 /// Proves R16.5.
 #[test]
 fn a_queue_pair_of_another_device_is_refused() {
@@ -155,7 +155,7 @@ fn a_queue_pair_of_another_device_is_refused() {
     let depth = proverbs::Depth { send: 1, recv: 1 };
     let error = id.create_qp::<proverbs::DefaultProfile>(&pd, &cq, &cq, depth).unwrap_err();
     assert!(error.to_string().contains("while the id is on"), "{error}");
-    // Nor of another one of this machine's.
+    // Nor of another device of this machine.
     for device in proverbs::device::devices().unwrap_or_default() {
         let name = device.name;
         let Some(other) = Context::open(&name).ok().filter(|_| id.device() != Some(&*name)) else {
@@ -169,8 +169,8 @@ fn a_queue_pair_of_another_device_is_refused() {
     let refused = id.init_qp(&pd, qp).unwrap_err();
     assert!(refused.error.to_string().contains("while the id is on"), "{refused}");
 
-    // Nor does a queue pair come to a domain that is not its own.
-    drop(id.pd().unwrap()); // unless others use the device, it is closed, and opened again
+    // Nor can a queue pair move to another domain.
+    drop(id.pd().unwrap()); // closes and reopens it, unless others use the device
     let own = id.pd().unwrap();
     let own_too = id.pd().unwrap();
     let device = id.context().unwrap();
@@ -178,13 +178,13 @@ fn a_queue_pair_of_another_device_is_refused() {
     let qp = own.create_qp::<Rc, proverbs::DefaultProfile>(&cq, &cq, depth).unwrap();
     let refused = id.init_qp(&device.alloc_pd().unwrap(), qp).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }), "{refused}");
-    // All that ask for the id's domain have the same.
+    // All calls for the id's domain return the same one.
     id.init_qp(&own_too, refused.into_object()).unwrap();
 }
 
-/// Depths that the device has not: the call is refused and everything is as it was.
+/// Depths that the device does not support: the call is rejected and everything is unchanged.
 #[test]
-fn what_is_refused_at_once_may_be_tried_again() {
+fn a_call_that_is_rejected_at_once_can_be_retried() {
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
@@ -192,7 +192,7 @@ fn what_is_refused_at_once_may_be_tried_again() {
         let connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
         end.drain(connection.disconnect().unwrap().qp);
     });
-    // An id cannot be bound to an address that is none of this machine's.
+    // An id cannot be bound to an address that this machine does not have.
     let foreign = "192.0.2.1:0".parse().unwrap();
     let refused = new_id::<Tcp>().bind_addr(foreign).unwrap_err();
     assert_eq!(refused.error.verb(), "rdma_bind_addr");
@@ -206,12 +206,12 @@ fn what_is_refused_at_once_may_be_tried_again() {
     server.join().unwrap();
 }
 
-/// Kernel targets serve no READs. Whichever side asks, the connection works; a READ is refused by
-/// the peer, and completes.
+/// Kernel targets serve no READs. Whichever side connects, the connection works; the peer refuses a
+/// READ, which completes.
 #[test]
-fn a_peer_that_serves_no_reads_takes_messages() {
+fn a_peer_that_serves_no_reads_accepts_messages() {
     if is_iwarp() {
-        return; // R24.6: siw tells what it has room for, and a fabric refuses the connection
+        return; // R24.6: siw reports its queue sizes, and a fabric refuses the connection
     }
     let none = ResponderDepth::new(0).unwrap();
     let serving = |serves| {
@@ -251,7 +251,7 @@ fn a_peer_that_serves_no_reads_takes_messages() {
     }
 }
 
-/// A READ of any address, which the peer refuses before it looks.
+/// A READ at an arbitrary address, which the peer refuses before checking it.
 fn read_in_vain(connection: &mut Connection, end: &mut End) {
     let far = RemoteSlice::<RemoteRead>::from_parts(0x1000, 8, 0x1234);
     let into = end.pool.take().unwrap();
@@ -263,18 +263,18 @@ fn read_in_vain(connection: &mut Connection, end: &mut End) {
     assert_eq!(status, WcStatus::RemInvReq);
 }
 
-/// A request of a time-out that passed.
+/// A request whose time-out has passed.
 #[test]
-fn no_request_within_the_time_asked_for() {
+fn no_request_within_the_time_limit() {
     let (listening, _) = listener::<Tcp>();
     let timeout = Duration::from_millis(50);
     let error = listening.get_request_timeout(timeout).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::TimedOut { after: timeout });
 }
 
-/// A full backlog drops requests, and their clients ask again: on Linux after seconds.
+/// A full backlog drops requests, and their clients retry: on Linux after seconds.
 #[test]
-fn a_full_backlog_refuses_nobody() {
+fn a_full_backlog_rejects_no_client() {
     if is_iwarp() {
         return; // it refuses
     }

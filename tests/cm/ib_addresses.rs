@@ -1,4 +1,4 @@
-//! Addresses of InfiniBand's own (AF_IB): on a fabric that has them, and what others answer.
+//! Native InfiniBand addresses (AF_IB): on a fabric that supports them, and the errors of others.
 
 use std::thread;
 
@@ -26,7 +26,7 @@ fn id<PS: PortSpace>(fabric: &Fabric) -> CmId<PS, Created> {
 
 /// Proves R23.8.
 #[test]
-fn ids_connect_without_an_address_of_ip() {
+fn ids_connect_without_an_ip_address() {
     let (fabric, _device, gid) = infiniband();
     let listening = id::<Tcp>(&fabric).bind_ib_addr(IbAddr::new(gid, 0)).unwrap();
     let listening = listening.listen(8).unwrap();
@@ -65,7 +65,7 @@ fn ids_connect_without_an_address_of_ip() {
 
 /// Proves R23.8.
 #[test]
-fn a_service_is_found_without_an_address_of_ip() {
+fn a_service_is_found_without_an_ip_address() {
     let (fabric, _device, gid) = infiniband();
     let there = EventChannel::on(&fabric).unwrap();
     let listening = there.create_id::<Udp>().unwrap().bind_ib_addr(IbAddr::new(gid, 9)).unwrap();
@@ -89,7 +89,7 @@ fn a_service_is_found_without_an_address_of_ip() {
 
 /// Proves R23.8.
 #[test]
-fn the_families_do_not_hear_each_other() {
+fn address_families_are_separate() {
     let (fabric, device, gid) = infiniband();
     let ip = fabric.ip_of(&device).unwrap();
     let bound = |port| id::<Tcp>(&fabric).bind_ib_addr(IbAddr::new(gid, port));
@@ -98,7 +98,7 @@ fn the_families_do_not_hear_each_other() {
     assert_eq!(refused.error.errno(), Some(libc::EADDRINUSE));
     let text = format!("GID {gid}, P_Key 0xffff, port 7");
     assert!(refused.to_string().contains(&text), "{refused}");
-    // The same number is another port elsewhere, also of datagrams.
+    // The same number is a separate port in the other family, also for datagrams.
     let by_ip = id::<Tcp>(&fabric).bind_addr((ip, 7).into()).unwrap().listen(1).unwrap();
     id::<Udp>(&fabric).bind_ib_addr(IbAddr::new(gid, 7)).unwrap();
     drop(listening);
@@ -111,12 +111,12 @@ fn the_families_do_not_hear_each_other() {
     let error = ask(by_gid).unwrap_err();
     assert!(matches!(error.kind(), proverbs::ErrorKind::Rejected { .. }), "{error}");
     drop(by_ip);
-    // One that listens for any of its family.
+    // An id that listens on any address of its family.
     let any = id::<Tcp>(&fabric).bind_ib_addr(IbAddr::new(Gid::default(), 8)).unwrap();
     let any = any.listen(1).unwrap();
     let id = route(id::<Tcp>(&fabric).resolve_ib_addr(IbAddr::new(gid, 8), long()).unwrap());
     let there = thread::spawn(move || any.get_request_timeout(long()).unwrap().id.peer_ib_addr());
-    assert!(ask(id).is_err(), "the request is dropped, which rejects it");
+    assert!(ask(id).is_err(), "dropping the request rejects it");
     assert_eq!(there.join().unwrap().map(|from| from.gid), Some(gid));
 }
 

@@ -1,5 +1,5 @@
-//! 1000 connections made and closed in one process, and lists asked of the C libraries: nothing is
-//! left of them.
+//! 1000 connections made and closed in one process, and lists requested from the C libraries:
+//! nothing of them leaks.
 
 use std::fs;
 use std::process::Command;
@@ -15,17 +15,16 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Ranges of memory that the process maps, such as the queues that it shares with the kernel.
+/// The memory ranges that the process maps, such as the queues that it shares with the kernel.
 fn mappings() -> usize {
     fs::read_to_string("/proc/self/maps").unwrap().lines().count()
 }
 
-/// Bytes of the heap that somebody holds: this crate, the C libraries, the test. Resident memory
-/// tells less: a leak hides in the holes of the heap, and pages become resident that nobody asked
-/// for.
+/// Heap bytes in use by this crate, the C libraries and the test. Resident memory is less precise:
+/// a leak hides in the holes of the heap, and unrelated pages become resident.
 #[allow(unsafe_code)]
 fn heap() -> usize {
-    // SAFETY: mallinfo2 takes nothing, and locks each arena while it counts there.
+    // SAFETY: mallinfo2 takes no arguments, and locks each arena while it counts there.
     let info = unsafe { libc::mallinfo2() };
     info.uordblks + info.hblkhd
 }
@@ -39,7 +38,7 @@ fn on_device() -> Option<String> {
 
 /// Proves R16.20.
 #[test]
-#[ignore = "to be run alone, since it counts what the process holds"]
+#[ignore = "must be the only test in its process, since it counts the process's resources"]
 fn a_thousand_connections_leave_nothing() {
     const WINDOWS: usize = 5;
     let count: usize = std::env::var("PROVERBS_CONNECTIONS").map_or(1000, |n| n.parse().unwrap());
@@ -62,7 +61,7 @@ fn a_thousand_connections_leave_nothing() {
             }
             tell.send(()).unwrap();
         }
-        // A thread that ends gives back what the allocator kept for it.
+        // A thread that ends returns the allocator's caches.
         until_measured.recv().unwrap_err();
         listening
     });
@@ -72,8 +71,8 @@ fn a_thousand_connections_leave_nothing() {
             let (qp, mut end) = end(&id, 2);
             let mut connection = id.connect(qp, &ConnParam::default(), long()).unwrap();
             post_send!(connection.qp, [wr::Send::inline(&i.to_be_bytes())]).unwrap();
-            // Who leaves before the other side knows of the connection is a disconnection to its
-            // `accept`.
+            // If this side leaves before the other one has its event, the other's `accept` sees a
+            // disconnection.
             assert_eq!(end.receive().data(), b"seen");
             let mut ended = connection.disconnect().unwrap();
             ended.id.wait_disconnected(long()).unwrap();
@@ -82,7 +81,7 @@ fn a_thousand_connections_leave_nothing() {
         // Both sides have dropped everything.
         told.recv_timeout(long()).unwrap();
     };
-    // The first ones bring libraries and allocators to what they keep.
+    // The first connections warm up the caches of libraries and allocators.
     (0..warm).for_each(connect);
     let (descriptors_before, mappings_before) = (descriptors(), mappings());
     let mut held = vec![heap()];
@@ -91,11 +90,10 @@ fn a_thousand_connections_leave_nothing() {
         held.push(heap());
     }
     assert_eq!(descriptors(), descriptors_before, "a connection leaves no descriptor");
-    // A mapping for each connection would be a thousand; the allocator has a few more now and then.
+    // A mapping per connection would make a thousand; the allocator adds a few now and then.
     let mapped = mappings();
     assert!(mapped < mappings_before + 10, "mappings: {mappings_before} -> {mapped}");
-    // What a connection leaves grows in each window. What the allocator keeps for each size does
-    // not.
+    // A leak per connection grows in each window. The allocator's caches do not.
     let grown = held.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).min().unwrap();
     assert!(grown < 20 * window, "at least {} bytes a connection: {held:?}", grown / window);
     drop(measured);
@@ -110,13 +108,13 @@ fn a_thousand_connections_leave_nothing() {
 }
 
 #[test]
-#[ignore = "to be run alone, since it counts what the process holds"]
+#[ignore = "must be the only test in its process, since it counts the process's resources"]
 fn lists_of_the_libraries_are_freed() {
     const TIMES: usize = 200;
-    // malloc(3) gives no less than 24 bytes.
+    // malloc(3) allocates at least 24 bytes.
     let least = 24 * TIMES;
     let left_by = |call: &dyn Fn()| {
-        // The first ones bring the libraries to what they keep.
+        // The first calls warm up the caches of the libraries.
         (0..10).for_each(|_| call());
         let before = heap();
         (0..TIMES).for_each(|_| call());

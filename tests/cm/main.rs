@@ -1,10 +1,10 @@
-//! rdma_cm on every device: on a loopback fabric, and on a real device when `PROVERBS_DEVICE` names
-//! one (`PROVERBS_ADDRESS`: its IP address; without, `PROVERBS_GID_INDEX`: its RoCE v2 GID of one,
-//! 1 if unset). `leaks` counts what
-//! the process holds, so it runs alone: `cargo test --test cm -- --ignored`.
-// But for one look at the allocator, in `leaks`.
+//! rdma_cm on every device: on a loopback fabric, and on a real device if `PROVERBS_DEVICE` names
+//! one (`PROVERBS_ADDRESS`: its IP address; otherwise `PROVERBS_GID_INDEX`: the index of its RoCE
+//! v2 GID, 1 if unset). `leaks` counts the process's resources, so it runs in its own process:
+//! `cargo test --test cm -- --ignored`.
+// Except for one query of the allocator, in `leaks`.
 #![deny(unsafe_code)]
-// A refused step gives everything back, by value.
+// A refused step returns everything by value.
 #![allow(clippy::result_large_err)]
 
 #[cfg(all(feature = "tokio", not(miri)))]

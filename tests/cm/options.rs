@@ -1,4 +1,4 @@
-//! Options of connections (ECE), which rdma_cm carries between the devices of a fabric.
+//! Connection options (ECE), which rdma_cm carries between the devices of a fabric.
 
 use proverbs::cm::*;
 use proverbs::loopback::{Fabric, Personality, World};
@@ -19,7 +19,7 @@ fn answers(ece: bool) -> AcceptParam {
     AcceptParam { ece, ..AcceptParam::default() }
 }
 
-/// What each side heard of the other, and has itself: the active one first.
+/// The options that each side received, and its own: the active one first.
 fn agreed(
     personality: Personality,
     [active, passive]: [bool; 2],
@@ -40,7 +40,7 @@ fn agreed(
     let accepted = request.accept(qp, &answers(passive)).unwrap();
     let mut a = done(pending.advance(&next(&channel, EventKind::ConnectResponse)));
     let b = done(accepted.advance(&next(&channel, EventKind::Established)));
-    assert_eq!(b.id.remote_ece().unwrap(), heard, "as long as the connection stands");
+    assert_eq!(b.id.remote_ece().unwrap(), heard, "while the connection exists");
     post_send!(a.qp, [wr::Send::inline(b"across")]).unwrap();
     assert_eq!(here.receive().data(), b"across");
     let answer = a.id.remote_ece().unwrap();
@@ -49,7 +49,7 @@ fn agreed(
 
 /// Proves R23.1.
 #[test]
-fn both_sides_agree_on_what_the_other_one_took() {
+fn both_sides_agree_on_common_options() {
     for personality in [Personality::Plain, Personality::Mlx5, Personality::worst(3)] {
         let [(answer, active), (heard, passive)] = agreed(personality, [WITH; 2], Some(0b1));
         let vendor_id = active.unwrap().vendor_id;
@@ -60,10 +60,10 @@ fn both_sides_agree_on_what_the_other_one_took() {
 
 /// Proves R23.1.
 #[test]
-fn who_tells_no_options_is_connected_without() {
-    // Of a side that does not take part nothing is heard, and its queue pair stays as it was.
+fn a_side_without_options_is_connected_without() {
+    // A side without options sends none, and its queue pair is unchanged.
     let [(answer, active), (heard, passive)] = agreed(Personality::Plain, [WITH, false], Some(0b1));
-    assert_eq!((answer, active), (None, heard), "the active side keeps what it offered");
+    assert_eq!((answer, active), (None, heard), "the active side keeps its offer");
     assert_eq!((heard.unwrap().options, passive.unwrap().options), (0b1, 0b101));
     let [(answer, _), (heard, passive)] = agreed(Personality::Plain, [false, WITH], None);
     assert_eq!((answer, heard, passive.unwrap().options), (None, None, 0b101));
@@ -72,7 +72,7 @@ fn who_tells_no_options_is_connected_without() {
 }
 
 #[test]
-fn a_request_is_refused_because_of_its_options() {
+fn a_request_is_rejected_because_of_its_options() {
     let fabric = Fabric::new();
     let (one, two) = (fabric.open_device(), fabric.open_device());
     let channel = EventChannel::on(&fabric).unwrap();

@@ -1,7 +1,8 @@
-//! A device that is taken away while calls wait on it: each is told, and told again.
+//! A device is removed while calls wait on it: each call gets an error, and so does each later one.
 //!
-//! On a real device it ends what else uses that, so it runs where `PROVERBS_MAY_REMOVE` names a
-//! Soft-RoCE device that may go, by itself: `cargo xtask test interop` does so last.
+//! On a real device this ends everything else that uses it, so it runs only where
+//! `PROVERBS_MAY_REMOVE` names a Soft-RoCE device, and by itself: `cargo xtask test interop` does
+//! so last.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -24,7 +25,7 @@ fn is_removal(kind: &ErrorKind) -> bool {
 
 /// Proves R16.20.
 #[test]
-fn who_waits_on_a_device_that_goes_is_told() {
+fn waits_on_a_removed_device_end() {
     let here = match fabric() {
         // The second device, so that others keep the first.
         Some((fabric, devices)) => SocketAddr::new(fabric.ip_of(&devices[1]).unwrap(), 0),
@@ -37,7 +38,8 @@ fn who_waits_on_a_device_that_goes_is_told() {
     let (listening, at) = listener_at::<Tcp>(here);
     let channel = event_channel();
     let routed_id = routed::<Tcp>(at).migrate_to(&channel).unwrap();
-    // Neither end goes before both were told: the other would hear of that instead.
+    // Neither end leaves before both have the event: otherwise the other one would see a
+    // disconnection instead.
     let (told, other_told) = (mpsc::channel(), mpsc::channel());
     let (server_told, told_server) = (told.0, other_told.1);
     let (mut connection, mut active, server) =
@@ -46,7 +48,7 @@ fn who_waits_on_a_device_that_goes_is_told() {
             told_server.recv_timeout(long()).unwrap();
             leave(&mut end, connection.qp.to_error());
         });
-    // Nobody answers it.
+    // It never answers.
     let (mute, at) = listener_at::<Tcp>(here);
     let id = routed::<Tcp>(at);
     let (qp, mut unanswered) = end(&id, 1);
@@ -59,14 +61,14 @@ fn who_waits_on_a_device_that_goes_is_told() {
         leave(&mut unanswered, Ok::<_, Refused<QueuePair<Rc, Rts>>>(qp));
     });
     let request = mute.get_request_timeout(long()).unwrap();
-    // It returns when nobody uses the device any more.
+    // It returns when the device has no more users.
     let remover = thread::spawn(move || match fabric() {
         Some((fabric, devices)) => assert!(fabric.remove_device(&devices[1])),
         None => {
             Command::new("rdma").args(["link", "delete", &name.unwrap()]).status().unwrap();
         }
     });
-    // Several threads wait for requests of one id; the event comes once, and all are told.
+    // Several threads wait for requests of one id; the event arrives once, and all waits end.
     let is_told = || {
         for _ in 0..2 {
             let began = Instant::now();
@@ -85,8 +87,8 @@ fn who_waits_on_a_device_that_goes_is_told() {
     assert!(channel.wait_timeout(Duration::from_millis(10)).unwrap().is_none());
     let is_told = end_of_a_removed(&mut connection.id);
     other_told.0.send(()).unwrap();
-    assert!(told.1.recv_timeout(long()).unwrap() | is_told, "no end was told that the device goes");
-    // The documented end works all the same.
+    assert!(told.1.recv_timeout(long()).unwrap() | is_told, "neither end saw the device removal");
+    // The documented way to disconnect still works.
     let qp = connection.disconnect().unwrap().qp;
     leave(&mut active, Ok::<_, Refused<QueuePair<Rc, Rts>>>(qp));
     attempt.join().unwrap();
@@ -94,15 +96,15 @@ fn who_waits_on_a_device_that_goes_is_told() {
     drop((listening, routed_id, mute, request, remover));
 }
 
-/// Drains the queue pair of a connection that ended; where the kernel (7.3) answers nothing more of
-/// a device that goes, the queue pair is dropped. Every buffer comes home either way.
+/// Drains the queue pair of a connection that ended. A kernel (7.3) may no longer answer for a
+/// removed device; the queue pair is then dropped. Every buffer returns either way.
 fn leave(end: &mut End, qp: Result<QueuePair<Rc, state::Err>, Refused<QueuePair<Rc, Rts>>>) {
     let is_gone = |error: &proverbs::Error| error.errno() == Some(libc::EIO);
     match qp {
         Ok(mut qp) => match qp.drain(&mut end.cq, |drained| drop(drained)) {
             Ok(()) => {
                 qp.destroy().unwrap();
-                assert_eq!(end.pool.available(), BUFS, "every buffer is at home");
+                assert_eq!(end.pool.available(), BUFS, "every buffer has returned");
             }
             Err(error) => assert!(is_gone(&error), "{error}"),
         },
@@ -111,12 +113,17 @@ fn leave(end: &mut End, qp: Result<QueuePair<Rc, state::Err>, Refused<QueuePair<
     let start = Instant::now();
     while end.pool.available() != BUFS {
         drop(end.cq.poll().unwrap());
-        assert!(start.elapsed() < long(), "{} of {BUFS} buffers are at home", end.pool.available());
+        assert!(
+            start.elapsed() < long(),
+            "{} of {BUFS} buffers have returned",
+            end.pool.available()
+        );
     }
 }
 
-/// Waits for the end of a connection whose device goes, twice. Whether the device was the reason:
-/// the kernel takes one id after the other away, and may tell the second of the first one's end.
+/// Waits for the end of a connection whose device is removed, twice. Returns whether removal was
+/// the reason: the kernel removes one id after the other, and may report the first one's end to the
+/// second.
 fn end_of_a_removed(id: &mut CmId<Tcp, Established>) -> bool {
     let [first, second] = [(); 2].map(|()| {
         let began = Instant::now();
@@ -124,6 +131,6 @@ fn end_of_a_removed(id: &mut CmId<Tcp, Established>) -> bool {
         assert!(began.elapsed() < long());
         end.map_err(|error| assert!(is_removal(error.kind()), "{error}"))
     });
-    assert_eq!(first, second, "what was told is told again");
+    assert_eq!(first, second, "a second wait has the same result");
     first.is_err()
 }

@@ -1,5 +1,5 @@
-//! A device of a loopback fabric goes while each step waits for it, or a moment before, or says
-//! nothing: each step ends, and so does the same step again, where it gives back what it took.
+//! A device of a loopback fabric is removed, or falls silent, during each step or just before it.
+//! Each step ends, and so does a second attempt if the step returned its objects.
 
 use std::net::SocketAddr;
 use std::sync::Barrier;
@@ -20,10 +20,10 @@ const DEPTH: Depth = Depth { send: 1, recv: 1 };
 
 const SHORT: Duration = Duration::from_millis(20);
 
-/// How often a device goes during each step. Which of the two is first is another each time.
+/// How often a device is removed during each step. The order of the two varies.
 const ROUNDS: u32 = if cfg!(miri) { 1 } else { 8 };
 
-/// Two devices, of which the first goes.
+/// Two devices; the first one is removed.
 struct Ground {
     fabric: Fabric,
     goes: Context,
@@ -49,7 +49,7 @@ impl Ground {
         (id, at)
     }
 
-    /// An id of a device.
+    /// An id bound to a device.
     fn bound<PS: PortSpace>(&self, device: &Context) -> CmId<PS, Bound> {
         CmId::on(&self.fabric).unwrap().bind_addr(self.of(device)).unwrap()
     }
@@ -59,7 +59,8 @@ impl Ground {
         id.resolve_route(long()).unwrap()
     }
 
-    /// A request to the device that goes, of a peer that does not confirm; and what keeps the peer.
+    /// A request to the device that is removed, from a peer that does not confirm; and a value that
+    /// keeps the peer.
     fn asked(&self) -> (Request<Tcp>, impl Sized) {
         let (listening, at) = self.listener::<Tcp>(&self.goes);
         let channel = EventChannel::on(&self.fabric).unwrap();
@@ -70,7 +71,7 @@ impl Ground {
         (request, (pending, end, listening, channel))
     }
 
-    /// Waits, and the device goes meanwhile.
+    /// Waits while the device is removed.
     fn goes<R>(&self, wait: impl FnOnce() -> R) -> R {
         let both = Barrier::new(2);
         thread::scope(|scope| {
@@ -87,14 +88,14 @@ impl Ground {
     }
 }
 
-/// What is told of a device that went: its removal, or what asks it for something is refused.
+/// Checks the error after a device was removed: the removal itself, or a rejected call.
 fn is_told(what: &str, error: &Error) {
     let is_removal = matches!(error.kind(), ErrorKind::Cm { .. });
     let is_refused = matches!(error.errno(), Some(libc::ENODEV | libc::ENXIO));
     assert!(is_removal || is_refused, "{what}: {error:?}");
 }
 
-/// What is told of a peer that says nothing: the time is over, or the device knows.
+/// Checks the error for a silent peer: a time-out, or the removal.
 fn is_silent(what: &str, error: &Error) {
     let is_over = *error.kind() == ErrorKind::TimedOut { after: SHORT };
     let is_known =
@@ -110,7 +111,7 @@ fn every_step_ends() {
         ("resolve_addr", |g| {
             let (_listening, at) = g.listener::<Tcp>(&g.stays);
             let id = g.bound::<Tcp>(&g.goes);
-            // It may be there before.
+            // The event may arrive before the removal.
             let Err(refused) = g.goes(|| id.resolve_addr(at, long())) else { return };
             is_told("resolve_addr", &refused.error);
             is_told("again", &refused.into_object().resolve_addr(at, long()).unwrap_err().error);
@@ -144,7 +145,7 @@ fn every_step_ends() {
         ("joins", |g| {
             let at = "239.77.0.9:7471".parse::<SocketAddr>().unwrap();
             let mut id = g.bound::<Udp>(&g.goes).on_device().unwrap();
-            // It may be a member before.
+            // The join may succeed before the removal.
             let _ = g.goes(|| id.join_multicast(at, long()));
             for _ in 0..2 {
                 let other = "239.77.0.10:7471".parse::<SocketAddr>().unwrap();
@@ -198,10 +199,10 @@ fn every_step_ends() {
     }
 }
 
-/// A device that is there and says nothing: each step that asks it for something ends in its time,
-/// and so do those of endpoints.
+/// A device exists but is silent: each step that needs it ends in time, and so do the steps of
+/// endpoints.
 #[test]
-fn every_step_to_a_peer_that_says_nothing_ends() {
+fn every_step_with_a_silent_peer_ends() {
     let steps: [(&str, Progress); 5] = [
         ("to a silent device", |g| {
             let (_listening, at) = g.listener::<Tcp>(&g.stays);
@@ -259,11 +260,11 @@ fn every_step_to_a_peer_that_says_nothing_ends() {
     }
 }
 
-/// Who waits for what a channel says is told of the device of its ids, once.
+/// Every wait on a channel reports the removal of its ids' device, once.
 #[test]
-fn every_wait_of_a_channel_is_told() {
+fn every_wait_on_a_channel_reports_removal() {
     for way in 0..3 {
-        ends("a wait of a channel", move || {
+        ends("a wait on a channel", move || {
             let ground = ground();
             let (channel, waker) =
                 (EventChannel::on(&ground.fabric).unwrap(), Waker::new().unwrap());
@@ -286,27 +287,26 @@ fn every_wait_of_a_channel_is_told() {
     }
 }
 
-/// The answer to a join does not come any more when the device has gone: the loop that waits for it
-/// is told.
+/// The answer to a join cannot arrive after the device was removed: the loop that waits for it
+/// ends.
 ///
 /// Holds S14: a wait for a multicast join ends when the device is removed.
 #[test]
-fn a_join_is_told_of_its_device() {
+fn a_join_on_a_removed_device_ends() {
     let ground = ground();
     let channel = EventChannel::on(&ground.fabric).unwrap();
     let id = channel.create_id::<Udp>().unwrap().bind_addr(ground.of(&ground.goes)).unwrap();
     let mut id = id.on_device().unwrap();
     let joining: Joining =
         id.join_multicast("239.77.0.11:7471".parse::<SocketAddr>().unwrap()).unwrap();
-    drop(next(&channel, EventKind::MulticastJoin)); // lost on its way
+    drop(next(&channel, EventKind::MulticastJoin)); // the answer is lost
     assert!(ground.fabric.remove_device(&ground.goes));
     let told = joining.advance(&next(&channel, EventKind::DeviceRemoval));
-    let proverbs::cm::Progress::Failed(refused) = told else { panic!("it would wait for ever") };
+    let proverbs::cm::Progress::Failed(refused) = told else { panic!("it would wait forever") };
     is_told("join_multicast", &refused.error);
 }
 
-/// An endpoint whose device breaks, with the flush of a receive kept back: the time is over each
-/// time that it is asked.
+/// An endpoint's device breaks, and the flush of a receive is delayed: every call times out.
 #[test]
 fn every_wait_for_completions_of_an_endpoint_ends() {
     ends("a completion of an endpoint", || {
@@ -336,7 +336,7 @@ fn every_wait_for_completions_of_an_endpoint_ends() {
             let left = ep.drain_within(SHORT, |_| panic!("nothing is flushed")).unwrap_err();
             assert_eq!(left.errno(), Some(libc::ETIMEDOUT));
         }
-        // The peer's comes late, but within its time.
+        // The peer's flush is late, but in time.
         ground.fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs: 20 }.always()));
         let pool = peer.reg_msgs::<()>(1, 64).unwrap();
         peer.post_recv((), pool.take().unwrap()).unwrap();
@@ -345,8 +345,8 @@ fn every_wait_for_completions_of_an_endpoint_ends() {
     });
 }
 
-/// A device that is reset is another one, whatever its name: a server serves again on it, while a
-/// buffer of the old one lives.
+/// A device that was reset is a new one, whatever its name: a server serves on it again, while a
+/// buffer of the old one exists.
 #[test]
 fn a_server_serves_again_on_a_device_of_the_same_name() {
     for world in [World::ipv4(), World::infiniband()] {
@@ -377,7 +377,8 @@ fn a_server_serves_again_on_a_device_of_the_same_name() {
             active.sent();
             assert_eq!(passive.receive().data(), b"again");
 
-            // The old domain is of the old device, of which the new one makes no queue pair.
+            // The old domain belongs to the old device, and cannot be used for queue pairs on the
+            // new one.
             let new = fabric.replace_device(&device).unwrap();
             assert_eq!((new.name(), fabric.ip_of(&new)), (name.clone(), Some(at.ip())));
             let id = CmId::<Tcp, _>::on(&fabric).unwrap().resolve_addr(at, long()).unwrap();

@@ -1,8 +1,8 @@
-//! A kernel's device that goes, while another comes by its name. (`removed` does so on fabrics.)
+//! A kernel's device is removed while another takes its name. (`removed` does so on fabrics.)
 //!
-//! It makes a network device besides, so it runs in a guest only, where `PROVERBS_MAY_REPLACE`
-//! names a Soft-RoCE device: `cargo xtask test guest` does so. Afterwards the device of that name
-//! has the address 10.77.9.1.
+//! It also creates a network device, so it runs only in a guest where `PROVERBS_MAY_REPLACE` names
+//! a Soft-RoCE device: `cargo xtask test guest` does so. Afterwards the device of that name has the
+//! address 10.77.9.1.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -14,14 +14,15 @@ use proverbs::{DefaultProfile, Depth};
 
 use crate::support::{address, connected_at, long, new_id};
 
-/// Runs a program with its arguments, which must succeed.
+/// Runs a command line, which must succeed.
 fn run(line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
     assert!(output.status.success(), "{line}: {output:?}");
 }
 
-/// Waits until rdma_cm finds the device of an address. The kernel fills its tables in its own time.
+/// Waits until rdma_cm finds the device of an address. The kernel updates its tables
+/// asynchronously.
 fn until_found(at: SocketAddr) {
     let start = Instant::now();
     while let Err(refused) = new_id::<Tcp>().resolve_addr(at, long()) {
@@ -30,8 +31,8 @@ fn until_found(at: SocketAddr) {
     }
 }
 
-/// Sends one message across a connection of the device with this address. Returns a buffer that
-/// lives on, and its protection domain.
+/// Sends one message on a connection of the device with this address. Returns a buffer that stays
+/// alive, and its protection domain.
 fn serve(at: SocketAddr) -> (impl Sized, proverbs::ProtectionDomain) {
     let (connection, active, server) = connected_at(at, |connection, _| drop(connection));
     let buf = active.pool.take().unwrap();
@@ -54,7 +55,7 @@ fn a_server_serves_again_on_a_device_of_the_same_name() {
     until_found(address(0));
     let (buf, pd) = serve(address(0));
     run(&format!("rdma dev set {name} name goes0"));
-    // It returns when nothing uses the device any more: librdmacm does until this process ends.
+    // It returns when the device has no more users: librdmacm is one until this process ends.
     thread::spawn(|| Command::new("rdma").args(["link", "delete", "goes0"]).status());
     run(&format!("rdma link add {name} type rxe netdev dummy9"));
     until_found(new);
@@ -69,7 +70,7 @@ fn a_server_serves_again_on_a_device_of_the_same_name() {
     let told = format!("a queue pair on another device called {name}");
     assert!(text.contains(&told), "{text}");
     drop((id, cq));
-    // The buffer of the old device lives.
+    // The buffer of the old device still exists.
     drop(serve(new));
     drop((buf, pd));
 }

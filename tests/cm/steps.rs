@@ -1,11 +1,11 @@
-//! Steps of ids on a channel. (Conformance on iWARP has this file too.)
+//! Steps of ids on a channel. (The conformance suite for iWARP uses this file too.)
 
 use proverbs::cm::*;
 
 use super::long;
 
-/// The next event, which is about `id`; events of others must not come, but for the end of a
-/// connection's TIMEWAIT, which comes at a time of its own.
+/// The next event, which must be about `id`. Events of other ids must not arrive, except for the
+/// end of a connection's TIMEWAIT, which arrives at its own time.
 pub fn event_of(channel: &EventChannel, id: IdKey) -> Event {
     let event = next_event(channel);
     assert_eq!(event.id(), id, "{event:?}");

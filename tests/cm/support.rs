@@ -1,4 +1,4 @@
-//! What the tests share: the device's address, ends of connections, polling with an end.
+//! Shared by the tests: the device's address, ends of connections, polling with a limit.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{LazyLock, mpsc};
@@ -18,7 +18,7 @@ use proverbs::{
 
 pub use crate::patience::long;
 
-/// The fabric of all tests, where no device is named, with the devices that are open.
+/// The fabric of all tests, unless a device is named, with its open devices.
 static FABRIC: LazyLock<Option<(Fabric, [Context; 2])>> = LazyLock::new(|| {
     std::env::var_os("PROVERBS_DEVICE").is_none().then(|| {
         let fabric = Fabric::with(world());
@@ -27,7 +27,7 @@ static FABRIC: LazyLock<Option<(Fabric, [Context; 2])>> = LazyLock::new(|| {
     })
 });
 
-/// The one that `PROVERBS_WORLD` names, with the personality that `PROVERBS_PERSONALITY` does.
+/// The world from `PROVERBS_WORLD`, with the personality from `PROVERBS_PERSONALITY`.
 fn world() -> World {
     let world = match std::env::var("PROVERBS_WORLD").as_deref() {
         Err(_) | Ok("ipv4") => World::ipv4(),
@@ -35,7 +35,7 @@ fn world() -> World {
         Ok("infiniband") => World::infiniband(),
         Ok("iwarp") => World::iwarp(),
         Ok(other) => {
-            panic!("PROVERBS_WORLD names ipv4, ipv6, infiniband or iwarp, and not {other}")
+            panic!("unknown PROVERBS_WORLD {other}; expected ipv4, ipv6, infiniband or iwarp")
         }
     };
     let personality = std::env::var("PROVERBS_PERSONALITY");
@@ -63,14 +63,14 @@ pub fn event_channel() -> EventChannel {
     }
 }
 
-/// Whether the device speaks iWARP, which has RC alone, and moves queue pairs itself.
+/// Whether the device is iWARP, which has only RC, and moves queue pairs itself.
 pub fn is_iwarp() -> bool {
     is_siw() || std::env::var("PROVERBS_WORLD").is_ok_and(|world| world == "iwarp")
 }
 
-/// Whether the device is Linux's siw. It asks and answers by TCP, within `rdma_connect`: so it
-/// knows no reasons of a rejection, and whoever does not listen is an errno. It flushes nothing
-/// that is posted after it has taken a queue pair to the error state (R24.7).
+/// Whether the device is Linux's siw. It connects by TCP, within `rdma_connect`: so a rejection has
+/// no reason, and a missing listener is an errno. It flushes nothing that is posted after it moved
+/// a queue pair to the error state (R24.7).
 pub fn is_siw() -> bool {
     std::env::var("PROVERBS_DEVICE").is_ok_and(|name| name.starts_with("siw"))
 }
@@ -85,7 +85,7 @@ pub fn address(port: u16) -> SocketAddr {
     let ip = match fabric() {
         Some((fabric, devices)) => fabric.ip_of(&devices[0]).unwrap(),
         None => {
-            // Not every GID is an address of IP: none is on iWARP.
+            // Not every GID is an IP address; on iWARP none is.
             if let Ok(ip) = std::env::var("PROVERBS_ADDRESS") {
                 return SocketAddr::new(ip.parse().unwrap(), port);
             }
@@ -101,7 +101,7 @@ pub fn listener<PS: PortSpace>() -> (CmId<PS, Listening>, SocketAddr) {
     listener_at(address(0))
 }
 
-/// An id that listens there.
+/// An id that listens at this address.
 pub fn listener_at<PS: PortSpace>(at: SocketAddr) -> (CmId<PS, Listening>, SocketAddr) {
     let id = new_id::<PS>().bind_addr(at).unwrap().listen(8).unwrap();
     let at = id.local_addr().unwrap();
@@ -109,14 +109,14 @@ pub fn listener_at<PS: PortSpace>(at: SocketAddr) -> (CmId<PS, Listening>, Socke
     (id, at)
 }
 
-/// An id on the way to `at`.
+/// An id that is ready to connect to `at`.
 pub fn routed<PS: PortSpace>(at: SocketAddr) -> CmId<PS, RouteResolved> {
     let id = new_id::<PS>().resolve_addr(at, long()).unwrap();
     assert_eq!(id.peer_addr(), Some(at));
     id.resolve_route(long()).unwrap()
 }
 
-/// What an end needs besides its queue pair.
+/// The objects of an end besides its queue pair.
 pub struct End {
     pub cq: CompletionQueue<Buf>,
     pub pool: Pool,
@@ -152,7 +152,7 @@ where
 }
 
 impl End {
-    /// Polls until `found` has what it wants.
+    /// Polls until `found` returns a value.
     pub fn until<T>(&mut self, mut found: impl FnMut(Outcome<'_, Buf>) -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -176,7 +176,7 @@ impl End {
         })
     }
 
-    /// A message that is there already.
+    /// A message that has already arrived.
     #[cfg(feature = "tokio")]
     pub fn look(&mut self) -> Option<Received<Buf>> {
         self.cq.poll().unwrap().find_map(|completion| match completion.outcome() {
@@ -195,7 +195,7 @@ impl End {
         });
     }
 
-    /// Drains the queue pair of a connection that ended, and finds every buffer at home.
+    /// Drains the queue pair of a connection that ended, and checks that every buffer has returned.
     pub fn drain<P: Profile<Entry = Buf>>(
         &mut self,
         mut qp: QueuePair<Rc, proverbs::state::Err, P>,
@@ -206,11 +206,11 @@ impl End {
         })
         .unwrap();
         qp.destroy().unwrap();
-        assert_eq!(self.pool.available(), BUFS, "every buffer is at home");
+        assert_eq!(self.pool.available(), BUFS, "every buffer has returned");
     }
 }
 
-/// A connection, and the thread of its passive side, which does `then` once it is connected.
+/// A connection, and the thread of its passive side, which runs `then` once it is connected.
 pub fn connected(
     then: impl FnOnce(Connection, End) + std::marker::Send + 'static,
 ) -> (Connection, End, thread::JoinHandle<()>) {
@@ -229,8 +229,8 @@ pub fn connected_at(
         let (qp, end) = end(&request.id, 2);
         let mut connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
         post_send!(connection.qp, [wr::Send::inline(b"connected")]).unwrap();
-        // On iWARP this side is connected first, and must not leave before the other one knows. And
-        // what is on its way when its queue pair leaves may be lost.
+        // On iWARP this side is connected first, and must not leave before the other one has its
+        // event. Messages in transit may also be lost when its queue pair is dropped.
         told.recv_timeout(long()).unwrap();
         then(connection, end);
     });

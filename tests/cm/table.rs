@@ -1,7 +1,7 @@
-//! Each event of rdma_cm in each state of an id: what the calls and futures that wait make of it.
+//! Each rdma_cm event in each state of an id, and how waiting calls and futures handle it.
 //!
-//! The expectations are written out, independently of the table in `src/cm/table.rs`. The events
-//! are raised by a fabric, so this runs on the loopback alone.
+//! The expectations are written out, independently of the table in `src/cm/table.rs`. A fabric
+//! raises the events, so this runs only on the loopback.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::{end, long};
 
 const STATUS: i32 = -libc::ETIMEDOUT;
 
-/// What is seen of an event.
+/// The effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Done,
@@ -23,10 +23,10 @@ enum Seen {
 }
 use Seen::{Done, Failed, Waits};
 
-/// The events that a fabric raises, and what comes of them in each state: resolving an address,
+/// The events that a fabric raises, and their effects in each state: resolving an address,
 /// resolving a route, connecting, looking up, accepting, established, disconnected by this side.
 ///
-/// A step that would be done has a status here that is not 0, so it fails; `DONE` has the others.
+/// A step that would succeed gets a nonzero status here, so it fails; `DONE` has the other cases.
 const TABLE: [(EventKind, [Seen; 7]); 15] = {
     use EventKind::*;
     [
@@ -48,7 +48,7 @@ const TABLE: [(EventKind, [Seen; 7]); 15] = {
     ]
 };
 
-/// A fabric of its own, so that a raised event disturbs no other test.
+/// A separate fabric, so that a raised event does not disturb another test.
 struct World {
     fabric: Fabric,
     _device: Context,
@@ -78,7 +78,7 @@ impl World {
         id.resolve_addr(self.at, long()).unwrap().resolve_route(long()).unwrap()
     }
 
-    /// Takes the events that came by themselves.
+    /// Takes the events that arrived by themselves.
     fn quiet(&self) {
         while self.channel.try_event().unwrap().is_some() {}
     }
@@ -114,7 +114,7 @@ fn failed(error: &Error, kind: EventKind) -> Seen {
     Failed
 }
 
-/// A call that waits for a moment.
+/// A call that waits briefly.
 fn waited<T>(result: Result<T, Error>, kind: EventKind) -> Seen {
     match result {
         Ok(_) => Done,
@@ -172,7 +172,7 @@ fn each_event_in_each_state() {
     }
     for (kind, row) in TABLE {
         let [.., end, confirmation] = row;
-        // A call that waits; a connection that advances; the same after this side left.
+        // A call that waits; a connection that advances; the same after this side disconnected.
         let ConnectedPair { fabric, mut a, b: _b, .. } = loopback_pair().unwrap();
         assert!(fabric.raise_cm(&a.id, kind, STATUS));
         assert_eq!(waited(a.id.wait_disconnected(MOMENT), kind), end, "{kind:?}, wait");
@@ -205,12 +205,12 @@ fn channel_of(fabric: &Fabric) -> EventChannel {
     EventChannel::on(fabric).unwrap()
 }
 
-/// Calls that wait on an id of their own see the same.
+/// Calls that wait on an id without a channel see the same.
 #[test]
 fn each_event_while_a_call_waits() {
     for (kind, row) in TABLE {
         let [_, _, connect, _, accept, _, _] = row;
-        // The peer does not answer: the event alone ends the call.
+        // The peer does not answer, so only the event ends the call.
         let w = World::new();
         let listening = w.listening::<Tcp>();
         let id = w.routed::<Tcp>();
@@ -218,7 +218,7 @@ fn each_event_while_a_call_waits() {
         w.raise(&id, kind);
         let connected = id.connect(qp, &ConnParam::default(), MOMENT);
         if kind == EventKind::DeviceRemoval {
-            assert!(connected.is_err(), "the call itself is refused");
+            assert!(connected.is_err(), "the call itself fails");
             continue;
         }
         assert_eq!(waited(connected.map_err(|e| e.error), kind), connect, "{kind:?}, connect");
@@ -234,14 +234,14 @@ fn each_event_while_a_call_waits() {
         w.raise(&request.id, kind);
         let accepted = request.accept(qp, &AcceptParam::default(), MOMENT);
         if kind == EventKind::DeviceRemoval {
-            assert!(accepted.is_err(), "the call itself is refused");
+            assert!(accepted.is_err(), "the call itself fails");
             continue;
         }
         assert_eq!(waited(accepted.map_err(|e| e.error), kind), accept, "{kind:?}, accept");
     }
 }
 
-/// A listening id waits for requests, and its device may go.
+/// A listening id waits for requests, and its device may be removed.
 #[test]
 fn each_event_of_a_listening_id() {
     for (kind, _) in TABLE {
@@ -255,9 +255,9 @@ fn each_event_of_a_listening_id() {
     }
 }
 
-/// These do not come alone.
+/// These events cannot be raised without their causes.
 #[test]
-fn some_events_are_raised_by_what_causes_them() {
+fn some_events_are_raised_only_by_their_causes() {
     let w = World::new();
     let id = w.created::<Tcp>();
     for kind in [
@@ -271,7 +271,7 @@ fn some_events_are_raised_by_what_causes_them() {
     assert!(!Fabric::new().raise_cm(&id, EventKind::AddrChange, 0), "another fabric's id");
 }
 
-/// Futures see the same, and each later call sees it again.
+/// Futures see the same, and so does each later call.
 #[cfg(all(feature = "tokio", not(miri)))]
 #[test]
 fn each_event_while_a_future_waits() {
@@ -279,7 +279,7 @@ fn each_event_while_a_future_waits() {
     use std::pin::pin;
     use std::task::{Context as Task, Poll, Waker};
 
-    /// One look, and one more for the turn that a channel gives to other tasks.
+    /// One poll, and one more for the yield of a channel.
     fn poll<T>(future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         let mut task = Task::from_waker(Waker::noop());

@@ -1,5 +1,4 @@
-//! Every wait of rdma_cm ends within its time, whatever the peer, another thread or an earlier call
-//! did.
+//! Every rdma_cm wait ends in time, whatever the peer, another thread or an earlier call did.
 
 use std::marker::Send as Sendable;
 use std::sync::{Barrier, mpsc};
@@ -20,7 +19,7 @@ use crate::support::{
 
 profile! { OnSrq { receive: SharedRq } }
 
-/// What `wait` gives. One that never ends is a failure, and not a test that hangs.
+/// The result of `wait`. A wait that never ends fails the test instead of hanging it.
 pub fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
     let (tell, told) = mpsc::channel();
     let waiter = thread::spawn(move || tell.send(wait()).unwrap());
@@ -35,11 +34,11 @@ fn is_time_out(result: Result<(), proverbs::Error>) -> bool {
     matches!(result.unwrap_err().kind(), ErrorKind::TimedOut { .. })
 }
 
-/// The documented end, after the program looked for DISCONNECTED by itself: the event comes once,
-/// and the second and the third call know of it. TIMEWAIT_EXIT would take seconds.
+/// The documented end, after the program took DISCONNECTED itself. The event arrives once, and the
+/// second and third calls remember it. TIMEWAIT_EXIT would take seconds.
 /// Proves R16.20.
 #[test]
-fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
+fn an_end_that_the_program_saw_is_not_waited_for_again() {
     let (mut connection, mut end, server) = connected(|connection, mut end| {
         let mut ended = connection.disconnect().unwrap();
         end.drain(ended.qp);
@@ -62,8 +61,8 @@ fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
     server.join().unwrap();
 }
 
-/// A server whose receives are on a shared receive queue, which a peer's end does not flush, learns
-/// of that end in the sleep in which it waits for messages.
+/// The end of a peer does not flush a shared receive queue. A server that sleeps for messages sees
+/// that end in the same sleep.
 /// Proves R7.13.
 #[test]
 fn an_end_is_noticed_beside_a_shared_receive_queue() {
@@ -113,8 +112,8 @@ fn an_end_is_noticed_beside_a_shared_receive_queue() {
     server.join().unwrap();
 }
 
-/// DISCONNECTED comes once, here to the program, which took it from a channel: the id knows of it
-/// all the same.
+/// DISCONNECTED arrives once, here at the program, which took it from a channel. The id remembers
+/// it.
 #[test]
 fn an_end_that_was_taken_from_a_channel_is_not_waited_for_again() {
     let (connection, mut end, server) = connected(|connection, mut end| {
@@ -133,7 +132,7 @@ fn an_end_that_was_taken_from_a_channel_is_not_waited_for_again() {
     server.join().unwrap();
 }
 
-/// A peer that stays: each call takes its own time, and no more.
+/// A peer that stays: each call uses its own time limit, and no more.
 #[test]
 fn a_peer_that_stays_is_a_time_out_each_time() {
     let (tell, told) = mpsc::channel();
@@ -158,14 +157,14 @@ fn a_peer_that_stays_is_a_time_out_each_time() {
     server.join().unwrap();
 }
 
-/// Another thread destroys the queue pair of a connection whose id waits for the end: the peer
-/// stays, so it is a time-out, and then the end.
+/// Another thread destroys the queue pair of a connection whose id waits for the end. The peer
+/// stays, so there is a time-out, and then the end.
 #[test]
-fn a_queue_pair_goes_while_the_end_is_waited_for() {
+fn a_queue_pair_is_destroyed_while_the_end_is_waited_for() {
     let (tell, told) = mpsc::channel();
     let (connection, _end, server) = connected(move |connection, mut end| {
         told.recv().unwrap();
-        // On iWARP the end of its queue pair is that of the connection.
+        // On iWARP the end of its queue pair ends the connection.
         end.drain(connection.disconnect().unwrap().qp);
     });
     let Connection { qp, mut id, .. } = connection;
@@ -185,12 +184,11 @@ fn a_queue_pair_goes_while_the_end_is_waited_for() {
     server.join().unwrap();
 }
 
-/// Another thread moves an id away, with its event, between the look and the taking of who waits
-/// here.
+/// Another thread moves an id away, with its event, between this thread's check and its read.
 #[test]
-fn an_event_that_another_thread_takes_away_is_not_slept_for() {
+fn a_wait_does_not_sleep_for_an_event_that_another_thread_takes() {
     let (_listening, at) = listener::<Tcp>();
-    ends("a look at an event channel", move || {
+    ends("a poll of an event channel", move || {
         let (here, there) = (event_channel(), event_channel());
         for round in 0..60 {
             let id = here.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
@@ -208,7 +206,7 @@ fn an_event_that_another_thread_takes_away_is_not_slept_for() {
                     1 => drop(here.wait_timeout(short).unwrap()),
                     2 => drop(here.wait_timeout(Duration::ZERO).unwrap()),
                     3 => drop(here.wait_or_woken(&Waker::new().unwrap(), Some(short)).unwrap()),
-                    // Without a time, the event of another id ends it.
+                    // Without a time limit, the event of another id ends it.
                     _ => {
                         let other = here.create_id::<Tcp>().unwrap();
                         let other = other.resolve_addr(at, long()).unwrap();
@@ -222,15 +220,15 @@ fn an_event_that_another_thread_takes_away_is_not_slept_for() {
     });
 }
 
-/// A listening id that is told many other things. Who takes a request of it takes few of them when
-/// the time is over, so that who tells it something without a pause does not keep it; and finds the
-/// request that comes behind them.
+/// A listening id gets many other events. A call that waits for a request takes only a few of them
+/// after its time is over, so a constant stream of events does not keep it. It finds a request
+/// behind them.
 #[test]
-fn a_listener_is_told_many_other_things() {
+fn a_listener_with_many_other_events() {
     const MANY: usize = 500;
     let (listening, at) = listener::<Tcp>();
     if listening.write_cm_event(0, 0).is_err() && crate::support::fabric().is_none() {
-        return println!("R23.5: no events of the program's own here");
+        return println!("R23.5: this device does not support user events");
     }
     ends("a wait for a request", move || {
         for number in 1..MANY {
@@ -261,14 +259,14 @@ fn a_listener_is_told_many_other_things() {
             };
             active.drain(qp);
         });
-        // In time, any number of them is passed over.
+        // Within the time limit, any number of events is skipped.
         let request = listening.get_request_timeout(long()).unwrap();
         request.reject(&RejectData::of(b"that is all")).unwrap();
         client.join().unwrap();
     });
 }
 
-/// Every step with a peer that does not answer, or with nobody there.
+/// Every step with a peer that does not answer, or that is gone.
 #[test]
 fn steps_without_an_answer_end() {
     ends("a step", || {
@@ -289,12 +287,12 @@ fn steps_without_an_answer_end() {
             panic!("it was sent")
         };
         active.drain(qp);
-        // Nobody who could confirm: the peer is gone.
+        // The peer, which would have to confirm, is gone.
         let request = listening.get_request_timeout(long()).unwrap();
         let (qp, mut passive) = end(&request.id, 1);
         let refused = request.accept(qp, &AcceptParam::default(), short);
         if is_iwarp() {
-            // R24.5: its answer is the last word, or an error at once.
+            // R24.5: its answer completes the handshake, or is an error at once.
             return;
         }
         let refused = refused.unwrap_err();
@@ -302,11 +300,11 @@ fn steps_without_an_answer_end() {
             panic!("it was answered")
         };
         passive.drain(qp);
-        // A lookup that nobody answers.
+        // A lookup without an answer.
         let (_listening, at) = listener::<Udp>();
         let refused = routed::<Udp>(at).connect(&LookupData::none(), short).unwrap_err();
         assert_eq!(*refused.error.kind(), ErrorKind::TimedOut { after: short });
-        // An event channel of ids to which nothing happens.
+        // An event channel whose ids have no events.
         let channel = event_channel();
         let _id = channel.create_id::<Tcp>().unwrap();
         let began = Instant::now();
@@ -315,9 +313,9 @@ fn steps_without_an_answer_end() {
     });
 }
 
-/// A completion that does not come, from a peer that is there.
+/// A completion that does not arrive, from a peer that exists.
 #[test]
-fn completions_of_an_endpoint_are_waited_for_as_asked() {
+fn completions_of_an_endpoint_are_waited_for_until_the_time_limit() {
     use proverbs::{DefaultProfile, Depth};
     let (listening, at) = listener::<Tcp>();
     let ((tell, told), (accepted, connected)) = (mpsc::channel(), mpsc::channel());
@@ -333,7 +331,7 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
     ends("a completion of an endpoint", move || {
         let ep = routed::<Tcp>(at).create_ep::<DefaultProfile>(None, Depth { send: 1, recv: 1 });
         let mut ep = ep.unwrap().connect(&ConnParam::default(), long()).unwrap();
-        // Both sides know of the connection before either leaves.
+        // Both sides have their events before either leaves.
         connected.recv_timeout(long()).unwrap();
         let pool = ep.reg_msgs::<()>(1, 64).unwrap();
         ep.post_recv((), pool.take().unwrap()).unwrap();
@@ -342,7 +340,7 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
             let began = Instant::now();
             let error = ep.get_send_comp_timeout(short).expect_err("nothing is sent");
             assert_eq!(*error.kind(), ErrorKind::TimedOut { after: short });
-            let error = ep.get_recv_comp_timeout(short).expect_err("the peer says nothing");
+            let error = ep.get_recv_comp_timeout(short).expect_err("the peer is silent");
             assert_eq!(*error.kind(), ErrorKind::TimedOut { after: short });
             assert!(began.elapsed() >= 2 * short);
         }
@@ -356,13 +354,13 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
     server.join().unwrap();
 }
 
-/// One group, joined twice: the second is refused, the first goes on, and once it was left it can
-/// be joined again.
+/// One group is joined twice. The second join fails, the first continues, and after leaving the
+/// group it can be joined again.
 /// Proves R5.12.
 #[test]
 fn a_group_is_joined_once() {
     if is_iwarp() {
-        return; // R24.2: groups are of UD
+        return; // R24.2: groups need UD
     }
     let at = "239.77.0.2:7471".parse::<std::net::SocketAddr>().unwrap();
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap();

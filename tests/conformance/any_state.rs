@@ -1,4 +1,4 @@
-//! A queue pair in a field: its states in place.
+//! A queue pair stored in a field and moved between states in place.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use proverbs::state::QpState;
 
 use crate::support::*;
 
-/// A connection as programs have it: all of it in one struct, whatever the state.
+/// A connection in one struct, whatever the state of its queue pair.
 struct Link {
     qp: AnyQueuePair<Rc>,
     cq: CompletionQueue,
@@ -28,10 +28,10 @@ impl Link {
         qp.post_recv(wr::Recv::new(buf)).unwrap();
     }
 
-    /// To RESET; the number of buffers that came home.
+    /// Moves to RESET, and returns the number of buffers that came back.
     fn hang_up(&mut self) -> usize {
         self.qp.to_error().unwrap();
-        self.qp.to_error().unwrap(); // it stays there
+        self.qp.to_error().unwrap(); // this fails if it is in RESET
         let AnyQueuePair::Err(qp) = &mut self.qp else { panic!("{:?}", self.qp) };
         let mut home = 0;
         qp.drain(&mut self.cq, |found| home += matches!(found, Drained::Entry(_)) as usize)
@@ -42,7 +42,7 @@ impl Link {
 }
 
 #[test]
-fn a_connection_in_a_struct_is_made_again_and_again() {
+fn a_connection_in_a_struct_is_made_repeatedly() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -74,7 +74,7 @@ fn a_connection_in_a_struct_is_made_again_and_again() {
     assert_eq!(pool.available(), 8);
 }
 
-/// Ends its connection in order when it is dropped, and tells how many buffers came home then.
+/// Disconnects in order when it is dropped, and records how many buffers came back.
 struct HangsUp<'h> {
     link: Link,
     home: &'h Cell<usize>,
@@ -87,8 +87,8 @@ impl Drop for HangsUp<'_> {
     }
 }
 
-/// `to_error`, a drain and `reset` of the field, in the `Drop` of the struct: as well when that is
-/// dropped by a panic.
+/// `to_error`, a drain and `reset` of the field, in the `Drop` of the struct, also when a panic
+/// drops it.
 #[test]
 fn a_struct_hangs_up_when_it_is_dropped() {
     fails_on!(Iwarp, "R24.6");
@@ -112,7 +112,7 @@ fn a_struct_hangs_up_when_it_is_dropped() {
 
 profile! { Ring { signaling: Selective, initiator: NoReads } }
 
-/// Sends home what its queue pair still holds when it is dropped, from whatever state.
+/// Resets its queue pair when it is dropped, in whatever state, to get its buffers back.
 struct SendsHome<'h> {
     qp: AnyQueuePair<Rc, Ring>,
     pool: &'h Pool,
@@ -127,7 +127,7 @@ impl Drop for SendsHome<'_> {
     }
 }
 
-/// `reset` alone, in a `Drop`: from RTS with sends that no completion tells of, and from RESET.
+/// `reset` alone, in a `Drop`: from RTS with unsignaled sends, and from RESET.
 #[test]
 fn a_struct_resets_its_queue_pair_when_it_is_dropped() {
     fails_on!(NoRings);
@@ -146,9 +146,9 @@ fn a_struct_resets_its_queue_pair_when_it_is_dropped() {
     assert_eq!(home.get(), 0);
 }
 
-/// A step from another state, and one that the device refuses, change nothing.
+/// A transition from another state, or one that the device refuses, changes nothing.
 #[test]
-fn what_is_refused_leaves_the_queue_pair_in_its_place() {
+fn a_refused_transition_leaves_the_queue_pair_unchanged() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -178,20 +178,20 @@ fn what_is_refused_leaves_the_queue_pair_in_its_place() {
     qp.modify(init).unwrap();
     assert_eq!((qp.state(), qp.qp_num()), (QpState::Init, number));
 
-    // By value too, and only in its own state.
+    // By value too, a queue pair converts only to its own state.
     assert!(qp.as_state::<Rts>().is_none());
     let qp = qp.into_state::<Rts>().unwrap_err();
     let typed: QueuePair<Rc, Init> = qp.into_state().unwrap();
     assert_eq!(typed.qp_num(), number);
 
-    // What is in use comes back as well.
+    // Buffers in use come back as well.
     let any = AnyQueuePair::from(typed);
     let cq = cq.destroy().unwrap_err().into_object();
     any.destroy().unwrap();
     cq.destroy().unwrap();
 }
 
-/// UD by the same steps, and SQE only where the device says so.
+/// UD makes the same transitions, and enters SQE only if the device reports it.
 #[test]
 fn datagrams_in_place() {
     fails_on!(Iwarp, "R24.2");

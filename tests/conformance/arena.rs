@@ -8,7 +8,7 @@ use proverbs::qp::Max;
 
 use crate::support::*;
 
-/// A buffer of the arena that holds these bytes, and is as long.
+/// A buffer of the arena with exactly these bytes.
 #[track_caller]
 fn of(arena: &Arena, bytes: &[u8]) -> Buf {
     let mut buf = arena.take(bytes.len()).expect("room in the arena");
@@ -16,7 +16,7 @@ fn of(arena: &Arena, bytes: &[u8]) -> Buf {
     buf
 }
 
-/// All is home, and one block again.
+/// Checks that all buffers are back and form one block again.
 #[track_caller]
 fn is_whole(arena: Arena) {
     assert_eq!((arena.available(), arena.spare()), (arena.len(), arena.count()));
@@ -29,7 +29,7 @@ fn is_whole(arena: Arena) {
 fn messages_of_any_length() {
     let mut p = Pair::<Rc>::new();
     let arena = p.pd.create_arena(1 << 20, 16).unwrap();
-    // (Of several packets each; Miri sees nothing more in more of them.)
+    // (The long ones have several packets; Miri sees nothing new in more of them.)
     let long: &[usize] = if cfg!(miri) { &[4097] } else { &[4095, 4097, 100_000] };
     for &len in [1, 7, 63, 64, 65, 100].iter().chain(long) {
         let message = numbered(len, len);
@@ -51,7 +51,7 @@ fn writes_reads_and_lists() {
     let arena = p.pd.create_arena(1 << 16, 32).unwrap();
     let region = p.pd.register::<RemoteReadWrite>(4096).unwrap();
     let message = numbered(3, 3000);
-    // Out of three buffers, two of which are parts of one.
+    // Gathered from three buffers, two of which are parts of one.
     let mut body = of(&arena, &message[1000..]);
     let tail = body.split_off(777).unwrap();
     let list = [of(&arena, &message[..1000]), body, tail];
@@ -71,7 +71,7 @@ fn writes_reads_and_lists() {
     is_whole(arena);
 }
 
-/// A message that is received is sent back from behind its header, without a copy, and the buffer
+/// Sends a received message from an offset behind its header, without a copy. Then the buffer
 /// receives again.
 /// Proves R18.31.
 #[test]
@@ -102,7 +102,7 @@ fn a_payload_is_sent_on_from_an_offset() {
 
 /// Proves R18.31.
 #[test]
-fn a_datagram_is_sent_on_from_behind_its_grh() {
+fn a_datagram_is_sent_on_from_after_its_grh() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let to_b = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
@@ -126,10 +126,10 @@ fn a_datagram_is_sent_on_from_behind_its_grh() {
     is_whole(arena);
 }
 
-/// One part receives, another is sent, the third is the program's.
+/// One part receives, another is sent, and the program uses the third.
 /// Proves R18.32.
 #[test]
-fn parts_are_in_flight_by_themselves() {
+fn parts_are_in_flight_independently() {
     let mut p = Pair::<Rc>::new();
     let arena = p.pd.create_arena(4096, 8).unwrap();
     let mut mine = of(&arena, &numbered(1, 256));
@@ -159,10 +159,10 @@ fn parts_are_in_flight_by_themselves() {
     is_whole(arena);
 }
 
-/// The device writes into what a buffer was narrowed to, and nowhere else.
+/// The device writes only into the part that a buffer was narrowed to.
 /// Proves R18.31.
 #[test]
-fn nothing_is_written_beside_a_part() {
+fn nothing_is_written_outside_a_part() {
     fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteAll>(64).unwrap();
@@ -195,7 +195,7 @@ fn nothing_is_written_beside_a_part() {
     let read = done.into_iter().filter_map(|done| done.sent().entry).next().unwrap();
     buf = check(read, &[7; 13], 20);
 
-    // Eight bytes, wherever they are; not fewer.
+    // A part of 8 bytes at any offset takes the result; fewer do not.
     let cell = region.remote().atomic(0).unwrap();
     let operands = wr::CompareSwap { compare: 0, swap: 0 };
     for len in [0, 1, 7] {
@@ -216,9 +216,9 @@ fn nothing_is_written_beside_a_part() {
     check(old, &[7; 8], 41);
 }
 
-/// A range of no bytes has room for one: a receive of it is none of 2^31.
+/// An empty range has room for one byte, since a receive with length 0 could mean 2^31 bytes.
 #[test]
-fn a_part_begins_and_ends_as_its_range_says() {
+fn a_part_has_the_bounds_of_its_range() {
     use std::ops::Bound::{Excluded, Included, Unbounded};
     let p = Pair::<Rc>::new();
     let arena = p.pd.create_arena(64, 1).unwrap();
@@ -311,7 +311,7 @@ fn a_shared_receive_queue_takes_an_arena() {
     let error = srq.post_srq_recv(wr::Recv::new(other.take(64).unwrap())).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ForeignPool);
     drop(error);
-    // Four parts of one buffer: as many as headers.
+    // Four parts of one buffer, which use all headers.
     let mut parts = vec![arena.take(256).unwrap()];
     for at in [128, 64, 32] {
         let part = parts[0].split_off(at).unwrap();
@@ -336,7 +336,7 @@ fn a_shared_receive_queue_takes_an_arena() {
 
 /// Proves R18.32.
 #[test]
-fn orphaned_parts_come_home() {
+fn orphaned_parts_return() {
     let Pair { dev, pd, mut a, b, mut ca, mut cb, .. } = Pair::<Rc>::new();
     let arena = pd.create_arena(1024, 8).unwrap();
     let mut held = arena.take(1024).unwrap();
@@ -351,7 +351,7 @@ fn orphaned_parts_come_home() {
         poll_empty(cq);
     }
     let home: usize = [&mut ca, &mut cb].map(|cq| arena.reclaim(cq)).iter().sum();
-    assert!(home <= 2, "polls may have sent them home already");
+    assert!(home <= 2, "polls may have returned them already");
     assert_eq!([&mut ca, &mut cb].map(|cq| arena.reclaim(cq)), [0, 0], "all are home");
     assert_eq!((arena.available(), arena.spare()), (1024 - 100, 7));
     assert_eq!(
@@ -364,9 +364,9 @@ fn orphaned_parts_come_home() {
     drop((dev, pd));
 }
 
-/// A queue that ends while every buffer of an arena is in use searches all of its headers, and
-/// none behind them: the empty receive is counted and has no buffer, so the search does not stop
-/// early. (A debug assertion in `Slots::note_taken` fails if it would.)
+/// A queue that ends while every buffer of an arena is in use searches all of its headers, and none
+/// beyond. The empty receive is counted and has no buffer, so the search does not stop early. (A
+/// debug assertion in `Slots::note_taken` would fail otherwise.)
 #[test]
 fn a_search_ends_with_the_last_buffer_of_an_arena() {
     fails_on!(IwarpOtherwise, "R24.15");
@@ -385,8 +385,7 @@ fn a_search_ends_with_the_last_buffer_of_an_arena() {
     is_whole(arena);
 }
 
-/// Parts of an arena that is gone are split and joined as before, and the last of them frees its
-/// memory.
+/// Parts of an arena that is gone can still be split and joined, and the last one frees its memory.
 #[test]
 fn parts_outlive_their_arena() {
     let p = Pair::<Rc>::new();
@@ -412,7 +411,7 @@ fn parts_outlive_their_arena() {
     }
 }
 
-/// In the place of a poll, `reclaim` tells how many it was.
+/// `reclaim` returns the number of buffers that a poll would otherwise return.
 #[test]
 fn orphaned_parts_are_counted() {
     fails_on!(Siw, "R10.13");
@@ -424,7 +423,7 @@ fn orphaned_parts_are_counted() {
     }
     p.a.post_send(wr::RdmaWrite::inline(b"x", region.remote().write())).unwrap();
     drop(p.a);
-    // Nobody knows whether that completion is there. If it is, one more poll would be needed.
+    // That completion may or may not be there. If it is, one more poll would be needed.
     let completions = p.ca.poll().unwrap().map(drop).count();
     let home = arena.reclaim(&mut p.ca);
     assert_eq!(home, if completions == 0 { 0 } else { 2 });
@@ -432,14 +431,14 @@ fn orphaned_parts_are_counted() {
     is_whole(arena);
 }
 
-/// As long as a buffer may be, and one line longer.
+/// The longest possible buffer, and one line more.
 #[test]
 #[cfg(not(miri))]
 fn the_longest_buffer_of_all() {
     const LONGEST: usize = (1 << 31) - 64;
     let p = Pair::<Rc>::new();
     if p.dev.kind != Kind::Loopback {
-        return; // it would need all of the memory
+        return; // it would need all memory
     }
     let memory = proverbs::memory::MapOptions::new().anonymous(1 << 31).unwrap();
     let arena = p.pd.arena(4).create_in(memory).unwrap();
@@ -458,7 +457,7 @@ fn the_longest_buffer_of_all() {
 }
 
 #[test]
-fn arenas_in_memory_of_the_programs_own() {
+fn arenas_in_the_programs_own_memory() {
     let p = Pair::<Rc>::new();
     let words = vec![7u64.to_le(); 1000];
     let at = words.as_ptr().addr();

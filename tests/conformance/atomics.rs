@@ -1,4 +1,4 @@
-//! Atomics: eight bytes, old value back.
+//! Atomics on eight bytes, which return the old value.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -7,7 +7,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Posts one atomic and gives the old value that it brought back.
+/// Posts one atomic and returns the old value.
 fn old_value(p: &mut Pair<Rc>, opcode: WcOpcode) -> u64 {
     let mut entry = None;
     until(&p.dev, "the atomic's completion", || match p.ca.poll_one().unwrap() {
@@ -45,7 +45,7 @@ fn compare_and_swap_swaps_only_what_it_expects() {
     assert_eq!(cell.load(SeqCst), u64::MAX);
     assert_eq!(swap(u64::MAX, 0), u64::MAX);
     assert_eq!(cell.load(SeqCst), 0);
-    // The neighbours are as they were.
+    // The neighbouring cells are unchanged.
     assert_eq!(region.cell(0).unwrap().load(SeqCst), 0);
     assert_eq!(region.cell(16).unwrap().load(SeqCst), 0);
 }
@@ -68,7 +68,7 @@ fn fetch_and_add_wraps_and_counts_in_order() {
 
 /// Proves R4.9.
 #[test]
-fn atomics_from_both_ends_lose_no_count() {
+fn concurrent_atomics_from_both_ends_lose_no_increment() {
     fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteAtomic>(8).unwrap();
@@ -87,7 +87,7 @@ fn atomics_from_both_ends_lose_no_count() {
 
 /// Proves R4.1, R4.11.
 #[test]
-fn the_result_takes_eight_bytes_and_no_more() {
+fn a_result_takes_exactly_eight_bytes() {
     fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteAtomic>(8).unwrap();
@@ -102,7 +102,7 @@ fn the_result_takes_eight_bytes_and_no_more() {
 
 /// Proves R4.2.
 #[test]
-fn cells_are_aligned_and_inside() {
+fn cells_are_aligned_and_within_bounds() {
     fails_on!(Iwarp, "R24.4");
     let p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteAtomic>(16).unwrap();

@@ -1,4 +1,4 @@
-//! Awaiting completions and events: dropped futures cost nothing, and no wake-up is lost.
+//! Awaiting completions and events: dropped futures have no effect, and no wake-up is lost.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,7 +25,7 @@ struct End {
     pool: Pool,
 }
 
-/// Two ends; inside a runtime.
+/// Two ends; call it inside a runtime.
 fn ends() -> (End, End, Device) {
     let (dev, wish) = (Device::open(), Wish::new());
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -45,14 +45,14 @@ fn ends() -> (End, End, Device) {
 }
 
 impl End {
-    /// Ready for the first message. On iWARP a message that finds no receive ends the connection.
+    /// Posts the first receive. On iWARP a message without a receive ends the connection.
     fn ready(mut self) -> Self {
         self.qp.post_recv(wr::Recv::new(poisoned(&self.pool))).unwrap();
         self
     }
 
-    /// Sends bytes and awaits the answer, or answers, `rounds` times; each message is one byte
-    /// more.
+    /// Sends bytes and awaits the reply, or replies, `rounds` times; each message is one byte
+    /// longer.
     async fn play(mut self, starts: bool, rounds: u8) -> Self {
         if starts {
             self.qp.post_send(wr::Send::new(filled(&self.pool, &[0]))).unwrap();
@@ -81,7 +81,7 @@ impl End {
 }
 
 #[test]
-fn two_tasks_play_with_each_other() {
+fn two_tasks_exchange_messages() {
     runtime().block_on(async {
         let (a, b, _dev) = ends();
         let (a, b) = (a.ready(), b.ready());
@@ -95,7 +95,7 @@ fn two_tasks_play_with_each_other() {
 }
 
 #[test]
-fn two_threads_play_with_each_other() {
+fn two_threads_exchange_messages() {
     let (here, there) = (runtime(), runtime());
     let (a, b) = here.block_on(async {
         let (a, b, _dev) = ends();
@@ -116,7 +116,7 @@ fn two_threads_play_with_each_other() {
     drop((a, b));
 }
 
-/// A queue of another channel would wake nobody here.
+/// A queue on another channel would never be woken here.
 #[test]
 fn a_queue_is_awaited_on_its_own_channel() {
     runtime().block_on(async {
@@ -133,7 +133,7 @@ fn a_queue_is_awaited_on_its_own_channel() {
     });
 }
 
-/// Polls a future once, and drops it.
+/// Polls a future once and drops it.
 fn once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Task::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -146,7 +146,7 @@ fn a_dropped_wait_loses_nothing_and_frees_nothing() {
     runtime().block_on(async {
         let (mut a, mut b, dev) = ends();
         for i in 0..4 {
-            // The device has one of the eight buffers, whatever becomes of the futures.
+            // The device has one of the eight buffers, whatever happens to the futures.
             b.qp.post_recv(wr::Recv::new(poisoned(&b.pool))).unwrap();
             assert!(once(b.channel.wait(&mut b.cq)).is_none());
             assert!(once(b.channel.wait_solicited(&mut b.cq)).is_none());
@@ -156,13 +156,13 @@ fn a_dropped_wait_loses_nothing_and_frees_nothing() {
             drop(all);
             a.qp.post_send(wr::Send::new(filled(&a.pool, &[i]))).unwrap();
             poll(&dev, &mut a.cq, 1);
-            // It is armed, its event is there: a wait that is dropped half-way leaves it for the
-            // next.
+            // The queue is armed and its event is pending. A wait that is dropped half-way leaves
+            // it for the next one.
             tokio::task::yield_now().await;
             let received = b.channel.wait(&mut b.cq).await.unwrap().next().unwrap();
             assert_eq!(received.into_entry().unwrap()[0], i);
         }
-        // What a wait gave and nobody took is there for the next.
+        // A completion that a wait returned, but that was not used, is there for the next one.
         for i in 4..7 {
             b.qp.post_recv(wr::Recv::new(poisoned(&b.pool))).unwrap();
             a.qp.post_send(wr::Send::new(filled(&a.pool, &[i]))).unwrap();
@@ -179,7 +179,7 @@ fn a_dropped_wait_loses_nothing_and_frees_nothing() {
 
 /// Proves R13.3.
 #[test]
-fn futures_that_are_dropped_at_random_lose_no_message() {
+fn randomly_dropped_futures_lose_no_message() {
     fails_on!(Siw, "R24.12");
     runtime().block_on(async {
         let (mut a, mut b, _dev) = ends();
@@ -197,7 +197,7 @@ fn futures_that_are_dropped_at_random_lose_no_message() {
             let mut turn = 0u32;
             while got.len() < 100 {
                 turn += 1;
-                // Now the one, now the other is first.
+                // Either may be first.
                 tokio::select! {
                     biased;
                     () = yields(turn % 3) => {}
@@ -218,14 +218,14 @@ fn futures_that_are_dropped_at_random_lose_no_message() {
     });
 }
 
-/// Comes to its end after so many turns of the runtime.
+/// Completes after this many turns of the runtime.
 async fn yields(turns: u32) {
     for _ in 0..turns {
         tokio::task::yield_now().await;
     }
 }
 
-/// How often what does not end is polled while another task has its turns.
+/// Counts how often an endless future is polled while another task takes its turns.
 async fn polls(wait: impl Future) -> u32 {
     let mut polls = 0;
     let mut wait = pin!(wait);
@@ -235,14 +235,14 @@ async fn polls(wait: impl Future) -> u32 {
     });
     let others = tokio::spawn(yields(200));
     tokio::select! {
-        _ = counted => panic!("nothing comes to the quiet queue"),
+        _ = counted => panic!("nothing arrives on the quiet queue"),
         ended = others => ended.unwrap(),
     }
     polls
 }
 
 #[test]
-fn a_task_that_only_sleeps_is_woken_by_another_that_only_posts() {
+fn a_task_that_only_posts_wakes_one_that_only_sleeps() {
     runtime().block_on(async {
         let (mut a, mut b, _dev) = ends();
         b.qp.post_recv(wr::Recv::new(poisoned(&b.pool))).unwrap();
@@ -257,7 +257,7 @@ fn a_task_that_only_sleeps_is_woken_by_another_that_only_posts() {
 }
 
 #[test]
-fn retries_run_out_while_everybody_sleeps() {
+fn retries_run_out_while_all_tasks_sleep() {
     fails_on!(Siw, "R24.12");
     runtime().block_on(async {
         let (mut a, _b, _dev) = {
@@ -307,7 +307,8 @@ fn many_queues_are_awaited_at_once() {
     });
 }
 
-/// A drain that is dropped again and again passes on what it polled, and the next one goes on.
+/// A drain that is repeatedly dropped passes on the completions that it polled, and the next one
+/// continues.
 #[test]
 fn a_drain_is_awaited() {
     fails_on!(Siw, "R24.7");
@@ -325,13 +326,13 @@ fn a_drain_is_awaited() {
         };
         let elsewhere = qp.drain_async(b_channel, &mut b.cq, &mut found).await.unwrap_err();
         assert_eq!(elsewhere.errno(), Some(libc::EINVAL));
-        // It waits, or it found something and steps aside.
+        // It waits, or it found something and yields.
         let once = once(qp.drain_async(&mut a.channel, &mut a.cq, &mut found));
         assert!(once.is_none());
         qp.drain_async(&mut a.channel, &mut a.cq, &mut found).await.unwrap();
         qp.drain_async(&mut a.channel, &mut a.cq, &mut found).await.unwrap();
         assert_eq!((home, qp.recvs_outstanding(), a.pool.available()), (8, 0, 8));
-        // And in one go, by one that steps aside between.
+        // And in one call, which yields in between.
         for i in 0..8 {
             b.qp.post_recv(wr::Recv::new(filled(&b.pool, &[i]))).unwrap();
         }
@@ -342,11 +343,11 @@ fn a_drain_is_awaited() {
     });
 }
 
-/// A drain that something is missing of waits, and lets other tasks work meanwhile.
+/// A drain with a missing completion waits, and lets other tasks run.
 #[test]
-fn a_drain_that_is_not_over_waits() {
+fn an_unfinished_drain_waits() {
     fails_on!(Iwarp, "R24.5");
-    crate::waits::ends("a drain that is awaited", || {
+    crate::waits::ends("an awaited drain", || {
         runtime().block_on(async {
             let (a, _b, dev) = ends();
             let End { mut qp, mut cq, mut channel, pool } = a;
@@ -364,7 +365,7 @@ fn a_drain_that_is_not_over_waits() {
                 assert!(once(drain).is_none());
                 yields(3).await;
             }
-            // It sleeps, and does not look again and again.
+            // It sleeps instead of polling repeatedly.
             let mut polls = 0;
             {
                 let drain = qp.drain_async(&mut channel, &mut cq, |_| panic!("nothing is left"));
@@ -380,7 +381,7 @@ fn a_drain_that_is_not_over_waits() {
                 }
             }
             assert!(polls < 10, "{polls} polls");
-            // Nor does it keep the task for itself while another's completions come one by one.
+            // Nor does it starve the task while another queue pair's completions arrive one by one.
             let pd = dev.ctx.alloc_pd().unwrap();
             let pool = pd.create_pool(1, 64).unwrap();
             let depth = Depth { send: 1, recv: 1 };
@@ -408,7 +409,7 @@ fn asynchronous_events_are_awaited() {
         let (a, _b, dev) = ends();
         let mut events = dev.ctx.events().unwrap().into_async().unwrap();
         let qp_num = a.qp.qp_num();
-        // Dropped before anything happened.
+        // Dropped before an event came.
         while once(events.next()).is_some() {}
         let stopped = a.qp.modify(Drain { notify: true }).unwrap();
         loop {
@@ -426,9 +427,9 @@ fn asynchronous_events_are_awaited() {
     });
 }
 
-/// An event that is gone wakes a task once, and not for ever.
+/// An event that is gone wakes a task once, not repeatedly.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn a_task_that_finds_no_event_sleeps() {
     fails_on!(Iwarp, "R24.5");
     runtime().block_on(async {
@@ -443,7 +444,7 @@ fn a_task_that_finds_no_event_sleeps() {
         assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
         qp.post_recv(wr::Recv::empty()).unwrap();
         drop(qp.to_error().unwrap());
-        // The runtime sees the event, which then goes with its queue.
+        // The runtime sees the event, and then the queue is dropped with it.
         yields(100).await;
         drop(cq);
         let polls = polls(channel.wait(&mut quiet)).await;
@@ -451,13 +452,13 @@ fn a_task_that_finds_no_event_sleeps() {
     });
 }
 
-/// Other tasks have their turn between two events of others: with a neighbour that completes
-/// without a pause, a time-out would never come to look at its clock.
+/// Other tasks get a turn between two foreign events. Otherwise a time-out would never fire beside
+/// a neighbour that completes without a pause.
 ///
 /// Holds S10: a task that takes other tasks' events yields, so a time-out around it fires.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
-fn events_of_others_do_not_keep_the_task() {
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
+fn foreign_events_do_not_starve_other_tasks() {
     fails_on!(Iwarp, "R24.5");
     runtime().block_on(async {
         let dev = Device::open();
@@ -491,22 +492,22 @@ fn events_of_others_do_not_keep_the_task() {
     });
 }
 
-/// Polls what has no end until others had a few turns.
+/// Polls an endless future until other tasks had a few turns.
 async fn beside_others(endless: impl Future<Output = ()>) {
     let others = tokio::spawn(yields(5));
     tokio::select! {
-        () = endless => panic!("it has no end"),
+        () = endless => panic!("the future is endless"),
         ended = others => ended.unwrap(),
     }
 }
 
-/// A loop of the program's whose completions are there at once, each since the one before was
-/// taken, lets others have their turn.
+/// A loop of the program whose completions are always ready, since each arrives before the previous
+/// one is taken, still gives other tasks a turn.
 ///
 /// Holds S15: a loop over ready completions yields, so a time-out around it fires.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
-fn completions_at_once_do_not_keep_the_task() {
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
+fn ready_completions_do_not_starve_other_tasks() {
     runtime().block_on(async {
         let (End { qp, mut cq, mut channel, pool }, _b, _dev) = ends();
         let mut qp = qp.to_error().unwrap();
@@ -526,7 +527,7 @@ fn completions_at_once_do_not_keep_the_task() {
                     let buf = completions.next().unwrap().into_entry().unwrap();
                     qp.post_send(wr::Send::new(buf)).unwrap();
                     taken += 1;
-                    assert!(taken < 1000, "{way}: others have no turn");
+                    assert!(taken < 1000, "{way}: other tasks get no turn");
                 }
             })
             .await;
@@ -534,19 +535,19 @@ fn completions_at_once_do_not_keep_the_task() {
     });
 }
 
-/// The same of events of the device.
+/// The same for events of the device.
 ///
 /// Holds S15: a loop over ready events yields, so a time-out around it fires.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
-fn events_at_once_do_not_keep_the_task() {
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
+fn ready_events_do_not_starve_other_tasks() {
     fails_on!(Iwarp, "R24.5");
     runtime().block_on(async {
         let (End { mut qp, .. }, _b, dev) = ends();
         let mut events = dev.ctx.events().unwrap().into_async().unwrap();
         beside_others(async {
             for taken in 0.. {
-                assert!(taken < 1000, "others have no turn");
+                assert!(taken < 1000, "other tasks get no turn");
                 let draining = qp.modify(Drain { notify: true }).unwrap();
                 while !matches!(events.next().await.unwrap(), DeviceEvent::Qp { .. }) {}
                 qp = draining.into_sqd().unwrap().modify(RcReturn::default()).unwrap();
@@ -556,7 +557,7 @@ fn events_at_once_do_not_keep_the_task() {
     });
 }
 
-/// Who still waits when the runtime is gone is told so, and does not ask for ever.
+/// A wait that outlives its runtime returns an error instead of sleeping forever.
 #[test]
 fn waits_end_with_their_runtime() {
     let runtime = runtime();
@@ -589,12 +590,12 @@ fn waits_end_with_their_runtime() {
     });
 }
 
-/// Awaiting ends with its time, on a queue that is quiet and beside one that another thread drops
-/// with its event.
+/// An awaited wait with a time-out ends in time, on a quiet queue and beside one that another
+/// thread drops with its event.
 #[test]
-fn an_awaited_wait_ends_with_its_time() {
+fn an_awaited_wait_ends_in_time() {
     fails_on!(Iwarp, "R24.5");
-    crate::waits::ends("a wait that is awaited", || {
+    crate::waits::ends("an awaited wait with a time-out", || {
         runtime().block_on(async {
             let dev = Device::open();
             let pd = dev.ctx.alloc_pd().unwrap();
@@ -622,7 +623,7 @@ fn an_awaited_wait_ends_with_its_time() {
                     }
                 };
                 let wait = tokio::time::timeout(short, wait).await;
-                assert!(wait.is_err(), "{round}: nothing comes to the quiet queue");
+                assert!(wait.is_err(), "{round}: nothing arrives on the quiet queue");
                 let next = tokio::time::timeout(short, events.next()).await;
                 assert!(matches!(next, Err(_) | Ok(Ok(DeviceEvent::Port { .. }))), "{next:?}");
                 other.join().unwrap();
@@ -631,8 +632,8 @@ fn an_awaited_wait_ends_with_its_time() {
     });
 }
 
-/// A queue pair with a shared receive queue is drained when its completion queue was seen empty:
-/// then nothing is waited for.
+/// The drain of a queue pair with a shared receive queue ends when its completion queue was found
+/// empty.
 #[test]
 fn a_drain_beside_a_shared_receive_queue_ends() {
     fails_on!(Iwarp, "R24.5");
@@ -654,7 +655,7 @@ fn a_drain_beside_a_shared_receive_queue_ends() {
     });
 }
 
-/// Each event is told, those too that came while nobody waited.
+/// Each event is reported, including those that arrived while no task waited.
 #[test]
 fn no_asynchronous_event_is_lost() {
     fails_on!(Iwarp, "R24.5");
@@ -681,7 +682,7 @@ fn no_asynchronous_event_is_lost() {
     });
 }
 
-/// A drain that cannot wait says so, and does not look for ever.
+/// A drain that cannot wait returns an error instead of polling forever.
 #[test]
 fn a_drain_on_another_channel_is_refused() {
     crate::waits::ends("a drain on another channel", || {
@@ -690,7 +691,7 @@ fn a_drain_on_another_channel_is_refused() {
             let End { mut qp, mut cq, pool, .. } = a;
             qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
             let mut qp = qp.to_error().unwrap();
-            // It is flushed and taken, and forgotten: nothing comes any more.
+            // It is flushed, taken and forgotten, so no completion will arrive.
             loop {
                 if let Some(completion) = cq.poll_one().unwrap() {
                     break std::mem::forget(completion);

@@ -1,4 +1,4 @@
-//! Completion queues cannot overrun: what may complete is booked when a queue attaches.
+//! Completion queues cannot overrun: a queue books all its possible completions when it attaches.
 
 use proverbs::prelude::*;
 
@@ -22,12 +22,12 @@ fn each_direction_books_its_depth() {
     let depth = Depth { send: 5, recv: 9 };
     let qp = pd.create_qp::<Rc, DefaultProfile>(&sends, &receives, depth).unwrap();
     assert_eq!((qp.depth(), qp.granted_depth().recv >= 9), (depth, true));
-    // One more send than asked: the sentinel of a drain.
+    // One more send than requested, for the marker of a drain.
     assert_eq!((sends.unbooked(), receives.unbooked()), (free_s - 6, free_r - 9));
     let both = pd.create_qp::<Uc, DefaultProfile>(&sends, &sends, depth).unwrap();
     assert_eq!(sends.unbooked(), free_s - 6 - 15);
     drop((qp, both));
-    // Nothing of them was outstanding, so nothing of them is in there.
+    // Nothing was outstanding, so no completion of theirs can be in the queue.
     assert_eq!((sends.unbooked(), receives.unbooked()), (free_s, free_r));
 }
 
@@ -49,18 +49,18 @@ fn a_queue_without_room_refuses_and_books_nothing() {
         assert_eq!(error.to_string(), text);
         assert_eq!(cq.unbooked(), cq.capacity());
     }
-    // To the last entry.
+    // This uses the last entry.
     let depth = Depth { send: free - 4, recv: 3 };
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
     assert_eq!(cq.unbooked(), 0);
     drop(qp);
 }
 
-/// What a refusal says is enough for both directions, beside what is booked already.
+/// The capacity in the error is enough for both directions, including all bookings.
 ///
 /// Proves R9.9.
 #[test]
-fn a_refusal_says_what_is_enough() {
+fn a_refusal_has_a_sufficient_capacity() {
     let (dev, pd) = device();
     let create = |send: &CompletionQueue, recv: &CompletionQueue, depth| {
         pd.create_qp::<Rc, DefaultProfile>(send, recv, depth)
@@ -72,7 +72,7 @@ fn a_refusal_says_what_is_enough() {
     let asked = all + 1 + 8;
     assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free: all, enough: asked });
 
-    // Neither direction alone is too long.
+    // Each direction alone would fit.
     let halves = Depth { send: all - 1, recv: all };
     let error = create(&cq, &cq, halves).unwrap_err();
     let (asked, enough) = (2 * all, 2 * all);
@@ -84,7 +84,7 @@ fn a_refusal_says_what_is_enough() {
     let (asked, free, enough) = (all + 1 + 8, all - 4, 4 + all + 1 + 8);
     assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free, enough });
 
-    // Of two completion queues each has its own direction.
+    // With two completion queues, each needs room for its own direction.
     let other = dev.ctx.create_cq(8).unwrap();
     let most = other.capacity();
     let error = create(&other, &cq, Depth { send: 1, recv: all }).unwrap_err();
@@ -94,14 +94,15 @@ fn a_refusal_says_what_is_enough() {
     assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free: most, enough: asked });
     assert_eq!((other.unbooked(), cq.unbooked()), (most, all - 4));
 
-    // It is enough.
+    // That capacity is enough.
     let larger = dev.ctx.create_cq(enough).unwrap();
     let both = [Depth { send: 2, recv: 1 }, large].map(|depth| create(&larger, &larger, depth));
     assert!(both.iter().all(Result::is_ok), "{both:?}");
     drop((small, both));
 }
 
-/// A shared receive queue whose receives complete where the sends do is counted with them, once.
+/// A shared receive queue whose receives complete on the same queue as the sends is counted with
+/// them, once.
 ///
 /// Proves R7.8, R9.9.
 #[test]
@@ -163,7 +164,7 @@ fn a_builder_computes_the_size_from_the_depths() {
 
 /// Proves R9.7, R9.9.
 #[test]
-fn a_full_booking_never_overruns() {
+fn a_fully_booked_queue_never_overruns() {
     let wish = Wish { depth: Depth { send: 6, recv: 6 }, cqe: 13, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
     for round in 0..if cfg!(miri) { 1 } else { 3 } {
@@ -175,7 +176,7 @@ fn a_full_booking_never_overruns() {
             p.a.post_send(wr::Send::new(filled(&p.pool, &[round]))).unwrap();
             p.b.post_send(wr::Send::new(filled(&p.pool, &[round]))).unwrap();
         }
-        // Both queues fill up before the first poll of either.
+        // Both queues fill up before either is polled.
         assert!(p.a.post_send(wr::Send::new(wr::Empty)).unwrap_err().is_full());
         assert_eq!(poll(&p.dev, &mut p.ca, 12).len(), 12);
         assert_eq!(poll(&p.dev, &mut p.cb, 12).len(), 12);
@@ -185,7 +186,7 @@ fn a_full_booking_never_overruns() {
 
 /// Proves R7.8.
 #[test]
-fn a_shared_receive_queue_books_once_a_completion_queue() {
+fn a_shared_receive_queue_books_each_completion_queue_once() {
     profile! { Shared { receive: SharedRq } }
     let (dev, pd) = device();
     let pool = pd.create_pool(7, 64).unwrap();
@@ -220,9 +221,10 @@ fn a_reset_keeps_its_booking() {
     assert_eq!((poll_empty(&mut ca), ca.unbooked()), (0, ca.capacity()));
 }
 
-/// Where sends and receives complete apart, each completion queue knows of a reset, and of the end.
+/// If sends and receives complete on different queues, each completion queue is notified of a
+/// reset, and of the end.
 #[test]
-fn each_completion_queue_learns_of_the_end() {
+fn each_completion_queue_is_notified_of_the_end() {
     fails_on!(Iwarp, "R24.5");
     let (dev, pd) = device();
     let pool = pd.create_pool(8, 64).unwrap();

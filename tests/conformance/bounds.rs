@@ -1,5 +1,5 @@
-//! What a `RemoteSlice` bounds: a WRITE that is longer is refused before it is posted, and a READ
-//! brings just the slice (R6.7).
+//! The bounds of a `RemoteSlice`: a longer WRITE is rejected before it is posted, and a READ
+//! returns exactly the slice (R6.7).
 //!
 //! Holds T1a: an RDMA WRITE that is longer than its `RemoteSlice` is rejected.
 //! Holds T1b: an RDMA READ is not longer than its `RemoteSlice`.
@@ -12,7 +12,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// A region of 64 bytes at the peer, whose first 8 are the slice.
+/// A region of 64 bytes at the peer. The first 8 are the slice.
 struct There {
     region: MemoryRegion<RemoteReadWrite>,
     slice: RemoteSlice<RemoteReadWrite>,
@@ -26,7 +26,7 @@ impl There {
         There { region, slice }
     }
 
-    /// Its first bytes are `bytes`, and nothing was written behind them.
+    /// Checks that it begins with `bytes`, and that nothing was written after them.
     #[track_caller]
     fn has(&self, bytes: &[u8]) {
         let (mut all, mut expected) = ([0; 64], [7; 64]);
@@ -36,11 +36,11 @@ impl There {
     }
 }
 
-/// The post is refused, because it has a byte more than the slice; gives the buffers that came
-/// back.
+/// Checks that the post was rejected because it is a byte longer than the slice. Returns the
+/// buffers.
 #[track_caller]
 fn beyond<E: Owned>(refused: Result<(), PostError<E>>, at: usize) -> Vec<E> {
-    let error = refused.expect_err("it goes beyond the slice");
+    let error = refused.expect_err("it exceeds the slice");
     let kind = PostErrorKind::ExceedsSlice { asked: 9, max: 8 };
     assert_eq!((error.kind(), error.accepted()), (kind, at));
     let text = "an RDMA WRITE of 9 bytes exceeds the remote slice of 8 (write fewer, or have the \
@@ -61,7 +61,7 @@ fn a_write_of_a_buffer() {
     let there = There::new(&p.pd);
     let to = there.slice.write();
     let mut buf = filled(&p.pool, &numbered(1, 16));
-    // In turns: a buffer that was here last is not looked at.
+    // Repeated, so that the check also covers a buffer that was last used here.
     for _ in 0..2 {
         p.a.post_send(wr::RdmaWrite::new(of_len(buf, 1), to)).unwrap();
         buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
@@ -73,7 +73,7 @@ fn a_write_of_a_buffer() {
         buf = beyond(refused, 0).remove(0);
     }
     there.has(&numbered(1, 8));
-    // A shorter slice of the same address, and none at all.
+    // A shorter slice at the same address, and an empty one.
     let error =
         p.a.post_send(wr::RdmaWrite::new(of_len(buf, 8), there.slice.slice(0, 7).unwrap().write()));
     let kind = error.as_ref().map_err(PostError::kind);
@@ -112,7 +112,7 @@ profile! { Lists { max_send_sge: 4, initiator: NoReads, entry: AnyBuf } }
 profile! { Ring { signaling: Selective, max_send_sge: 4, initiator: NoReads, entry: AnyBuf } }
 profile! { Scatters { max_send_sge: 4, entry: AnyBuf } }
 
-/// Entries of `n` work requests that completed, with each kind of books.
+/// Entries of `n` completed work requests, with either signaling.
 fn each(p: &mut Pair<Rc, Lists>, n: usize) -> Vec<AnyBuf> {
     poll(&p.dev, &mut p.ca, n).into_iter().filter_map(|done| done.sent().entry).collect()
 }
@@ -122,8 +122,7 @@ fn ringed(p: &mut Pair<Rc, Ring>, n: usize) -> Vec<AnyBuf> {
     all.into_iter().flat_map(|(_, released)| released).collect()
 }
 
-/// Buffers of `byte` that were posted here last, so that nothing but their length is looked at any
-/// more.
+/// Buffers filled with `byte` that were last posted here, so that only their length is checked.
 macro_rules! known {
     ($p:ident, $byte:expr, $n:expr, $home:expr) => {{
         let somewhere = $p.pd.register::<RemoteWrite>(1).unwrap();
@@ -161,8 +160,8 @@ fn a_write_that_gathers() {
     assert_eq!(p.pool.available(), p.pool.count());
 }
 
-/// Every way to post several, on one kind of books: nothing of a list is posted behind one that
-/// goes beyond.
+/// Every way to post several work requests, with one kind of signaling: nothing in a list is posted
+/// after one that exceeds its slice.
 macro_rules! in_lists {
     ($name:ident, $profile:ty, $home:expr, $completions:literal) => {
         #[test]
@@ -198,14 +197,14 @@ macro_rules! in_lists {
                     1
                 );
                 assert!(beyond(list.push(wr::RdmaWrite::inline_slice(&[3; 9], to)), 1).is_empty());
-                // What was pushed before stays; the others come back, or were not taken from the
+                // The requests pushed before stay; the others come back, or were not taken from the
                 // iterator.
                 let lens = [1, 8, 9, 2, 3];
                 let mut wrs = lens.into_iter().map(|len| wr::RdmaWrite::new(part(len), to));
                 let back = beyond(list.extend(&mut wrs), 3).len();
                 assert_eq!(back + wrs.map(drop).count(), 3);
                 assert_eq!(list.len(), 3);
-                // Nor by an iterator that does not know how many it has.
+                // The same with an iterator of unknown length.
                 let mut unknown =
                     lens.into_iter().filter(|_| true).map(|len| wr::RdmaWrite::new(part(len), to));
                 assert_eq!(beyond(list.extend(&mut unknown), 5).len(), 1);
@@ -242,14 +241,14 @@ fn unsignaled_writes() {
 
 /// Proves R6.7.
 #[test]
-fn a_read_brings_the_slice() {
+fn a_read_returns_the_slice() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteRead>(256).unwrap();
     region.write_at(0, &numbered(1, 256)).unwrap();
     let remote = region.remote();
     let mut buf = poisoned(&p.pool);
-    // Whatever the length was before: of a buffer that was never posted, that a READ filled, that
-    // sent 1 byte, that is empty.
+    // The buffer's earlier length does not matter: one that was never posted, that a READ filled,
+    // that sent 1 byte, that is empty.
     for (i, len) in [(0, 20), (256, 30), (1, 256), (2, 1), (0, 2)].into_iter().enumerate() {
         buf.set_len(usize::MAX);
         buf[..].fill(0xa5);
@@ -260,7 +259,7 @@ fn a_read_brings_the_slice() {
         let start = i % 3 % (257 - len.1 as usize);
         buf = holds(sent.entry.unwrap(), &numbered(1, 256)[start..start + len.1 as usize]);
     }
-    // It sent one byte, and reads all the same.
+    // It sent one byte, and reads the whole slice anyway.
     p.b.post_recv(wr::Recv::new(p.pool.take().unwrap())).unwrap();
     p.a.post_send(wr::Send::new(of_len(buf, 1))).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
@@ -270,7 +269,7 @@ fn a_read_brings_the_slice() {
     if p.dev.is_iwarp() {
         return; // R24.18
     }
-    // Nothing at all, into a buffer that was here last, alone and in lists: R3.4.
+    // An empty slice, into a buffer that was last used here, alone and in lists: R3.4.
     let nothing = remote.slice(256, 0).unwrap().read();
     p.a.post_send(wr::RdmaRead::new(buf, nothing)).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
@@ -345,7 +344,7 @@ fn a_read_that_scatters() {
         assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), lens);
         assert_eq!(parts.concat(), numbered(1, len as usize));
     }
-    // A piece of a region has one length, whatever was read into it.
+    // A piece of a region has a fixed length, whatever was read into it.
     let here = p.pd.register::<RemoteWrite>(16).unwrap();
     let from = remote.slice(0, 4).unwrap().read();
     p.a.post_send(wr::RdmaRead::new(here.piece(0, 8).unwrap(), from)).unwrap();
@@ -365,7 +364,7 @@ fn a_read_that_scatters() {
     assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked: 4, max: 0 });
 }
 
-/// A list that has no buffers at all is not known to be well.
+/// A list without buffers is checked as well.
 #[test]
 fn a_read_into_a_list_of_no_buffers() {
     fails_on!(Iwarp, "R24.4");
@@ -386,7 +385,7 @@ fn a_read_into_a_list_of_no_buffers() {
     assert_eq!(list.extend([read(), read()]).unwrap_err().kind(), none);
     assert_eq!(list.len(), 1);
     drop(list);
-    // A slice of no bytes needs none.
+    // An empty slice needs no buffer.
     let nothing = region.remote().slice(40, 0).unwrap();
     p.a.post_send(wr::RdmaRead::new(BufList::new(), nothing.read())).unwrap();
     p.a.post_send(wr::RdmaWrite::new(BufList::new(), nothing.write())).unwrap();
@@ -395,7 +394,7 @@ fn a_read_into_a_list_of_no_buffers() {
     }
 }
 
-/// What the peer says of a slice's length.
+/// A slice with a length that the peer claims.
 fn said_to_be(slice: RemoteSlice<RemoteReadWrite>, len: u64) -> RemoteSlice<RemoteReadWrite> {
     let mut told = slice.to_bytes();
     told[8..16].copy_from_slice(&len.to_be_bytes());
@@ -419,10 +418,10 @@ fn a_slice_whose_length_has_more_than_32_bits() {
 }
 
 #[test]
-fn a_length_that_is_wrong_opens_nothing() {
+fn a_wrong_length_gives_no_access() {
     fails_on!(Siw, "R24.12");
-    // A peer that says too much is checked by its own device; one that says too little narrows what
-    // is posted.
+    // If the peer claims too much, its own device checks; if it claims too little, posts are
+    // narrowed.
     let mut p = Pair::<Rc>::new();
     let there = There::new(&p.pd);
     let short = said_to_be(there.slice, 3);
@@ -444,7 +443,7 @@ fn an_address_without_an_end() {
     p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, &[2; 10]), to)).unwrap();
     poll(&p.dev, &mut p.ca, 2);
     there.has(&[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1]);
-    // As many bytes as the buffer's length says.
+    // The buffer gives the length.
     let lengths = [11, 5, 0, 9].into_iter().filter(|&len| len > 0 || !p.dev.is_iwarp()); // R24.18
     for len in lengths {
         p.a.post_send(wr::RdmaRead::new(of_len(poisoned(&p.pool), len), from)).unwrap();

@@ -1,6 +1,6 @@
-//! What queues left that are gone comes home by itself, buffers and room, whatever the completion
-//! queue is used for meanwhile; and what a program does with completions, besides taking them
-//! apart, loses nothing.
+//! Buffers and room of queues that are gone return by themselves, whatever else the completion
+//! queue is used for. And nothing is lost by how a program uses completions, short of taking them
+//! apart.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,7 +22,7 @@ enum Way {
     Wait,
 }
 
-/// (To Miri a load is long, and it sees the other ways to poll in other tests.)
+/// (A load is slow under Miri, and other tests there cover the other ways to poll.)
 const WAYS: &[Way] =
     if cfg!(miri) { &[Way::Poll] } else { &[Way::Poll, Way::PollOne, Way::PollOrArm, Way::Wait] };
 
@@ -35,14 +35,14 @@ struct Busy {
     neighbour: QueuePair<Rc, Rts>,
     region: MemoryRegion<RemoteWrite>,
     pool: Pool,
-    /// Completions of the neighbour that are always there, or on their way.
+    /// The number of the neighbour's completions that are always available or in flight.
     load: usize,
 }
 
-/// What the queue pair that comes and goes has.
+/// The depth of the queue pair that comes and goes.
 const DEPTH: Depth = Depth { send: 2, recv: 3 };
 const LIVES: usize = if cfg!(miri) { 3 } else { 300 };
-/// A load of which a poll brings as much as it asks for, though half of that was there before.
+/// A load that fills every poll, even after half of it was polled.
 const HEAVY: usize = if cfg!(miri) { 24 } else { 40 };
 
 impl Busy {
@@ -51,7 +51,7 @@ impl Busy {
         let pd = dev.ctx.alloc_pd().unwrap();
         let channel = dev.ctx.create_comp_channel().unwrap();
         let depth = Depth { send: load as u32, recv: 0 };
-        // Room for the neighbour, and for two that come and go.
+        // Room for the neighbour, and for two queue pairs that come and go.
         let room = depth.send + 1 + 2 * (DEPTH.send + 1 + DEPTH.recv);
         let cq = dev.ctx.cq(room).channel(&channel).create().unwrap();
         let pool = pd.create_pool(4 * DEPTH.recv as usize, 64).unwrap();
@@ -69,7 +69,7 @@ impl Busy {
         }
     }
 
-    /// One poll. It takes at most half of what is there, so that there is always more.
+    /// One poll. It takes at most half of the available completions, so that some always remain.
     fn poll(&mut self, way: Way) {
         self.keep_busy();
         match way {
@@ -85,14 +85,15 @@ impl Busy {
         let mut polls = 0;
         for life in 0..LIVES {
             let qp = loop {
-                // There are buffers and room, or there will be: no idle moment is needed. (A device
-                // that grants more room than was asked for runs out of buffers first.)
+                // There are buffers and room, or there will be; no idle moment is needed. (A device
+                // that grants more room than requested runs out of buffers first.)
                 let has_buffers = self.pool.available() >= depth.recv as usize;
                 match self.pd.create_qp::<Rc, DefaultProfile>(&self.cq, &self.cq, depth) {
                     Ok(qp) if has_buffers => break qp,
                     Ok(_) => {}
                     Err(error) => {
-                        // A larger queue would do. So do polls, which the next turns make.
+                        // A larger queue would be enough. So would the polls that the next rounds
+                        // make.
                         let ErrorKind::CqTooSmall { enough, .. } = *error.kind() else {
                             panic!("{error}")
                         };
@@ -125,10 +126,10 @@ impl Busy {
     }
 }
 
-/// Polls bring fewer than they ask for, and are never empty.
+/// Polls return fewer completions than requested, but never none.
 ///
 /// Holds L12a: room of destroyed queue pairs is released though no poll finds the queue empty.
-/// Holds L4: buffers of a dropped queue pair return by polls alone, without `reclaim`.
+/// Holds L4: buffers of a dropped queue pair return just by polls, without `reclaim`.
 #[test]
 fn under_a_light_load() {
     fails_on!(Iwarp, "R24.5");
@@ -137,7 +138,7 @@ fn under_a_light_load() {
     }
 }
 
-/// Polls bring as many as they ask for, always.
+/// Every poll is filled.
 ///
 /// Holds L12b: room of destroyed queue pairs is released though each poll fills its batch.
 #[test]
@@ -150,13 +151,13 @@ fn under_a_heavy_load() {
 
 /// Holds L5: a queue pair with nothing outstanding releases its room without a poll.
 #[test]
-fn room_without_a_poll() {
+fn room_returns_without_a_poll() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let wish = Wish::new();
     let pool = pd.create_pool(4, 64).unwrap();
-    // Exactly as much as one queue pair books.
+    // Exactly the room that one queue pair books.
     let mut cq: CompletionQueue = dev.ctx.create_cq(8).unwrap();
     let depth = Depth { send: 4, recv: cq.capacity() - 5 };
     for life in 0..12 {
@@ -166,7 +167,7 @@ fn room_without_a_poll() {
             // Never used.
             0 => drop(qp),
             1 => qp.destroy().unwrap(),
-            // Everything was completed.
+            // Everything completed.
             2 => {
                 let mut qp = Rc::up(qp, &dev, number, &wish);
                 qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
@@ -183,23 +184,29 @@ fn room_without_a_poll() {
         }
         assert_eq!((cq.unbooked(), pool.available()), (cq.capacity(), 4), "life {life}");
     }
-    // What is outstanding may still complete.
+    // Outstanding work may still complete.
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
     let number = qp.qp_num();
     let mut qp = Rc::up(qp, &dev, number, &wish);
     qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     drop(qp);
-    assert_eq!(cq.unbooked(), cq.capacity() - depth.recv, "the sends' is back, the receives' not");
+    assert_eq!(
+        cq.unbooked(),
+        cq.capacity() - depth.recv,
+        "room for the sends is back, room for \
+        the receives is not"
+    );
     assert_eq!(poll_empty(&mut cq), 0);
     assert_eq!((cq.unbooked(), pool.available()), (cq.capacity(), 4));
 }
 
-/// Each direction's room is where its completions come, and stays until they can come no more.
+/// The room of each direction is in its own completion queue. It stays booked until no completion
+/// can arrive there.
 ///
 /// Holds L16: the completion queue of the receives does not release room for sends that complete
 /// elsewhere.
 #[test]
-fn room_in_two_completion_queues() {
+fn room_in_two_completion_queues_is_released_separately() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -230,9 +237,9 @@ fn room_in_two_completion_queues() {
     }
 }
 
-/// A ring's room, too; and a completion of it that is stale by then releases nothing.
+/// The room of a ring also returns, and its stale completion then releases nothing.
 #[test]
-fn room_of_a_ring_without_a_poll() {
+fn room_of_a_ring_returns_without_a_poll() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let region = p.pd.register::<RemoteWrite>(8).unwrap();
@@ -258,7 +265,7 @@ fn room_of_a_ring_without_a_poll() {
         }
     });
     if stale.is_empty() {
-        // They came one by one.
+        // They arrived one by one.
         return;
     }
     let recvs = 8;
@@ -267,8 +274,8 @@ fn room_of_a_ring_without_a_poll() {
     assert_eq!((poll_empty(&mut p.ca), p.ca.unbooked()), (0, p.ca.capacity()));
 }
 
-/// The buffers of a queue pair that failed, and was dropped at the first failure, are not missed by
-/// the next.
+/// A queue pair fails and is dropped at the first failure. Its buffers are available to the next
+/// one.
 ///
 /// Holds L3: dropping a queue pair does not lose receives of its shared receive queue on mlx5.
 #[test]
@@ -292,13 +299,14 @@ fn a_server_whose_clients_crash() {
             client.post_send(wr::Send::inline(b"a question")).unwrap();
         }
         poll(&dev, &mut clients, 3);
-        // One question is answered; the answer fails, since the client crashed.
+        // One question is answered. The answer fails, since the client crashed.
         let question = poll(&dev, &mut cq, 1).remove(0).received();
         assert_eq!(question.data(), b"a question");
         drop((question, client));
         server.post_send(wr::Send::new(filled(&pool, b"an answer"))).unwrap();
         drop(server);
-        // The other two questions are there, or not, as the device likes it; nothing of it is lost.
+        // The other two questions may or may not be there, depending on the device; no buffer is
+        // lost.
         poll_empty(&mut cq);
         assert_eq!(pool.available(), 2);
         poll_empty(&mut clients);
@@ -313,8 +321,8 @@ fn a_server_whose_clients_crash() {
 profile! { pub Server { receive: SharedRq } }
 profile! { pub RingServer { receive: SharedRq, signaling: Selective, initiator: NoReads } }
 
-/// A client, and a server that receives from a shared receive queue and has three questions that it
-/// did not look at.
+/// A client, and a server that receives from a shared receive queue and has three unpolled
+/// questions.
 pub struct Asked<P: Profile> {
     pub dev: Device,
     pub pd: ProtectionDomain,
@@ -328,7 +336,7 @@ pub struct Asked<P: Profile> {
     pub server: QueuePair<Rc, Rts, P>,
 }
 
-/// Asks three questions.
+/// Sends three questions.
 fn ask(client: &mut QueuePair<Rc, Rts>) {
     for _ in 0..3 {
         client.post_send(wr::Send::inline(b"a question")).unwrap();
@@ -360,10 +368,10 @@ where
     }
 }
 
-/// A device may take a queue pair's completions away with it. So it is destroyed only when they
-/// were handed out.
+/// A device may remove a queue pair's completions when it is destroyed. So the queue pair is
+/// destroyed only after they were polled.
 #[test]
-fn questions_to_a_server_that_is_dropped() {
+fn a_dropped_server_keeps_its_questions() {
     let Asked { dev, feed, pool, mut sends, mut receives, mut srq, client, mut server, .. } =
         Asked::<Server>::new();
     server.post_send(wr::Send::new(filled(&pool, b"nobody listens"))).unwrap();
@@ -376,21 +384,26 @@ fn questions_to_a_server_that_is_dropped() {
         assert_eq!(question.data(), b"a question");
         assert_eq!(srq.recvs_outstanding(), left);
     }
-    // Now it goes, and what was flushed, or not, comes home.
+    // Now it is destroyed, and its buffers return, whether they were flushed or not.
     assert_eq!(poll_empty(&mut receives), 0);
     poll_empty(&mut sends);
     poll_empty(&mut sends);
     assert_eq!((pool.available(), feed.available()), (2, 3));
     assert_eq!(sends.unbooked(), sends.capacity());
-    assert_eq!(receives.unbooked(), receives.capacity() - 5, "the shared receive queue's");
+    assert_eq!(
+        receives.unbooked(),
+        receives.capacity() - 5,
+        "they belong to the shared receive \
+        queue"
+    );
     srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
     assert_eq!(srq.recvs_outstanding(), 3);
     drop(client);
 }
 
-/// The same, when it was moved to ERR and drained: then it goes at once, and nothing is left.
+/// The same after it was moved to ERR and drained: it is destroyed at once, and nothing is left.
 #[test]
-fn questions_to_a_server_that_is_drained() {
+fn a_drained_server_is_destroyed_at_once() {
     fails_on!(NoRings);
     let Asked { feed, mut sends, mut receives, srq, client, server, .. } =
         Asked::<RingServer>::new();
@@ -411,12 +424,12 @@ fn questions_to_a_server_that_is_drained() {
     srq.destroy().unwrap();
 }
 
-/// What a queue pair that was dropped needs may go before it, in any order, and be destroyed in the
-/// order of the manual.
+/// The objects that a dropped queue pair needs may be dropped before it, in any order, or be
+/// destroyed in the documented order.
 #[test]
-fn a_server_that_is_dropped_is_in_nobodys_way() {
+fn a_dropped_server_blocks_no_other_object() {
     fails_on!(NoRings);
-    // (What is destroyed goes as what is dropped does, which is all that Miri looks for.)
+    // (Destroying frees objects like dropping, which is all that Miri checks.)
     for order in if cfg!(miri) { 3..6 } else { 0..6 } {
         let asked = Asked::<RingServer>::new();
         let Asked { dev, pd, feed, pool, sends, receives, clients, srq, client, mut server } =
@@ -453,7 +466,7 @@ fn a_server_that_is_dropped_is_in_nobodys_way() {
     }
 }
 
-/// The last queue pair goes after the shared receive queue was dropped.
+/// The last queue pair ends after the shared receive queue was dropped.
 #[test]
 fn a_server_that_outlives_its_shared_receive_queue() {
     let Asked { pd, feed, pool, sends, receives, srq, client, server, .. } = Asked::<Server>::new();
@@ -467,8 +480,7 @@ fn a_server_that_outlives_its_shared_receive_queue() {
     drop(pd);
 }
 
-/// A completion that is held does not mind what becomes of the iterator that gave it, or of its
-/// like.
+/// A held completion is unaffected by its iterator, or another one, being dropped or moved.
 ///
 /// Holds U1: under Miri, a completion that outlives its iterator refers to no batch that the
 /// iterator borrows exclusively.
@@ -499,7 +511,7 @@ fn a_completion_outlives_its_iterator() {
         let completion = completions.next().unwrap();
         assert_eq!(both(completions, completion).unwrap()[0], 3);
     }
-    // Two iterators change places.
+    // The two iterators are swapped.
     arrive(&mut p);
     arrive(&mut other);
     let (mut one, mut two) = (p.cb.poll().unwrap(), other.cb.poll().unwrap());
@@ -510,7 +522,7 @@ fn a_completion_outlives_its_iterator() {
     assert!(held.iter().chain([&more]).all(|held| held.opcode() == Some(WcOpcode::Recv)));
     drop((held, more));
     assert_eq!((poll_empty(&mut p.cb), poll_empty(&mut other.cb)), (3, 2));
-    // A panic while some are kept.
+    // A panic while some completions are held.
     arrive(&mut p);
     let mut kept = Vec::new();
     let completions = p.cb.poll().unwrap();
@@ -525,10 +537,10 @@ fn a_completion_outlives_its_iterator() {
     assert_eq!((poll_empty(&mut p.cb), p.pool.available()), (2, 40));
 }
 
-/// A buffer that is posted twice, for a queue that dies and for one that lives, has one life at a
-/// time.
+/// A buffer that is forgotten and posted again, on a queue that ends and on one that stays, has one
+/// owner at a time.
 #[test]
-fn what_was_forgotten_comes_home_once() {
+fn a_forgotten_buffer_returns_once() {
     let mut p = Pair::<Rc>::new();
     for i in 0..3 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -541,18 +553,18 @@ fn what_was_forgotten_comes_home_once() {
     std::mem::forget(completions.next());
     std::mem::forget(completions);
     assert_eq!(p.pool.available(), 37);
-    // This poll says that nothing of the queue pair can come any more.
+    // After this poll no completion of the queue pair can arrive.
     assert_eq!(poll_empty(&mut p.cb), 0);
     assert_eq!((p.pool.available(), first[0]), (39, 0));
     drop(first);
     assert_eq!((p.pool.reclaim(&mut p.cb), p.pool.available()), (0, 40));
 }
 
-/// `_ => {}` over what a poll brings.
+/// `_ => {}` for every polled completion.
 ///
 /// Holds L6: a dropped completion of a selectively signaled queue pair still releases its entries.
 #[test]
-fn a_completion_of_a_ring_that_nobody_takes() {
+fn dropped_completions_of_a_ring_release_their_entries() {
     fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 4, recv: 0 }, ..Wish::new() };
     let mut p = Pair::<Rc, Ring>::with(&wish);
@@ -575,7 +587,7 @@ fn a_completion_of_a_ring_that_nobody_takes() {
         }
     }
     assert_eq!((p.a.sends_outstanding(), p.a.send_room(), p.pool.available()), (0, 4, 40));
-    // In any order: the last speaks for all.
+    // In any order: the last one covers all.
     for i in 0..3 {
         p.a.post_send(write(i)).unwrap();
     }
@@ -589,7 +601,7 @@ fn a_completion_of_a_ring_that_nobody_takes() {
         count == 3
     });
     assert_eq!((p.a.sends_outstanding(), p.pool.available()), (0, 37));
-    // A drain gives what they released.
+    // A drain returns the released entries.
     let mut a = p.a.to_error().unwrap();
     let mut found = Vec::new();
     a.drain(&mut p.ca, |drained| match drained {
@@ -600,10 +612,10 @@ fn a_completion_of_a_ring_that_nobody_takes() {
     assert_eq!((found, p.pool.available()), (vec![0, 1, 2], 40));
 }
 
-/// Buffers that come home take their pool along, and a user's context panics: the others come home
-/// all the same.
+/// Returning the buffers drops their pool, and a user's context panics. The other buffers still
+/// return.
 #[test]
-fn a_panic_on_the_way_home_loses_nothing() {
+fn a_panic_while_buffers_return_loses_nothing() {
     fails_on!(Iwarp, "R24.5");
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -635,12 +647,12 @@ fn a_panic_on_the_way_home_loses_nothing() {
     assert!(catch_unwind(AssertUnwindSafe(|| cq.poll_one().map(drop))).is_err());
     assert_eq!((dropped.load(Relaxed), quiet.available()), (3, 1));
     assert_eq!(cq.unbooked(), cq.capacity());
-    assert!(cq.poll_one().unwrap().is_none(), "and it is as good as before");
+    assert!(cq.poll_one().unwrap().is_none(), "and it still works");
 }
 
-/// One that was drained, reset and used again has something to lose again.
+/// A queue pair that was drained, reset and used again can lose buffers again.
 #[test]
-fn a_server_in_its_second_life() {
+fn a_reused_server_loses_nothing() {
     fails_on!(Iwarp, "R24.6");
     let Asked { dev, feed, mut sends, mut receives, srq, client, server, .. } =
         Asked::<Server>::new();
@@ -652,19 +664,19 @@ fn a_server_in_its_second_life() {
     let server = Rc::up(server, &dev, own, &Wish::new());
     assert_eq!((feed.available(), srq.recvs_outstanding()), (3, 2));
     drop(server);
-    assert!(sends.unbooked() < sends.capacity(), "it waits for a look at the other queue");
+    assert!(sends.unbooked() < sends.capacity(), "it waits for a poll of the other queue");
     assert_eq!((poll_empty(&mut receives), poll_empty(&mut sends)), (0, 0));
     assert_eq!(sends.unbooked(), sends.capacity());
     drop(client);
 }
 
-/// One that has nothing outstanding has nothing to lose: it goes at once.
+/// Without outstanding work it has nothing to lose, so it is destroyed at once.
 #[test]
-fn a_server_without_receives_goes_at_once() {
+fn a_server_without_receives_is_destroyed_at_once() {
     fails_on!(Iwarp, "R24.5");
     let Asked { mut sends, mut receives, srq, client, server, dev, .. } = Asked::<Server>::new();
     drop(server);
-    assert!(sends.unbooked() < sends.capacity(), "it waits for what is in the other queue");
+    assert!(sends.unbooked() < sends.capacity(), "it waits for completions in the other queue");
     poll(&dev, &mut receives, 3);
     assert_eq!((poll_empty(&mut receives), poll_empty(&mut sends)), (0, 0));
     assert_eq!(sends.unbooked(), sends.capacity());
@@ -677,18 +689,17 @@ fn a_server_without_receives_goes_at_once() {
     let server = pd.create_qp::<Rc, Server>(&cq, &cq, Depth::on_srq(depth.send, &srq)).unwrap();
     let own = server.qp_num();
     drop(Rc::up(server, &dev, own, &Wish::new()));
-    assert_eq!(cq.unbooked(), cq.capacity() - 3, "the shared receive queue's");
+    assert_eq!(cq.unbooked(), cq.capacity() - 3, "they belong to the shared receive queue");
 }
 
-/// Its receive completion queue went before it, so nothing can be handed out that it would wait
-/// for.
+/// Its receive completion queue was dropped first, so there is no completion to wait for.
 #[test]
-fn a_server_whose_completion_queue_went_first() {
+fn a_server_outlives_its_completion_queue() {
     let Asked { feed, pool, mut sends, receives, srq, client, mut server, .. } =
         Asked::<Server>::new();
     server.post_send(wr::Send::new(filled(&pool, b"nobody listens"))).unwrap();
     drop(receives);
-    assert_eq!((feed.available(), srq.recvs_outstanding()), (3, 2), "what was there came home");
+    assert_eq!((feed.available(), srq.recvs_outstanding()), (3, 2), "the buffers are back");
     drop(server);
     poll_empty(&mut sends);
     poll_empty(&mut sends);
@@ -699,9 +710,9 @@ fn a_server_whose_completion_queue_went_first() {
     assert_eq!(feed.available(), 5);
 }
 
-/// One that is destroyed without a drain is as one that is dropped; it is not reset.
+/// A queue pair that is destroyed without a drain behaves like a dropped one. It cannot be reset.
 #[test]
-fn questions_to_a_server_that_is_not_drained() {
+fn an_undrained_server_keeps_its_questions() {
     let Asked { dev, feed, mut receives, srq, client, server, .. } = Asked::<Server>::new();
     let refused = server.reset().unwrap_err();
     assert_eq!(refused.error.errno(), Some(libc::EBUSY), "{refused}");
@@ -722,9 +733,9 @@ fn questions_to_a_server_that_is_not_drained() {
     assert_eq!(feed.available(), 5);
 }
 
-/// A completion queue that is destroyed gives back what it has, and only that.
+/// A destroyed completion queue returns the buffers of its completions, and only those.
 #[test]
-fn questions_that_nobody_took() {
+fn unpolled_questions_return_with_their_completion_queue() {
     let Asked { feed, sends, receives, srq, client, server, .. } = Asked::<Server>::new();
     let receives = receives.destroy().unwrap_err().into_object();
     drop(server);
@@ -736,10 +747,10 @@ fn questions_that_nobody_took() {
     assert_eq!(feed.available(), 5);
 }
 
-/// An answer that is on its way when its server is dropped comes home with the completion queue,
-/// which ends the server: nobody need poll for it.
+/// A reply is in flight when its server is dropped. Its buffer returns when the completion queue is
+/// dropped, which ends the server; no poll is needed.
 #[test]
-fn an_answer_of_a_server_that_is_dropped() {
+fn a_reply_of_a_dropped_server_returns() {
     fails_on!(Iwarp, "R24.5");
     for is_destroyed in [true, false] {
         let Asked { dev, pd, feed, pool, srq, client, .. } = Asked::<Server>::new();
@@ -749,7 +760,7 @@ fn an_answer_of_a_server_that_is_dropped() {
         let (own, other) = (server.qp_num(), silent.qp_num());
         let mut server = Rc::up(server, &dev, other, &Wish::new());
         let silent = Rc::up(silent, &dev, own, &Wish::new());
-        // (Its peer has no receive, and the server tries again for ever.)
+        // (Its peer has no receive, and the server retries forever.)
         server.post_send(wr::Send::new(filled(&pool, b"an answer"))).unwrap();
         drop((server, silent));
         match is_destroyed {
@@ -761,9 +772,9 @@ fn an_answer_of_a_server_that_is_dropped() {
     }
 }
 
-/// Two servers that send into one completion queue, and were dropped, are in nobody's way either.
+/// Two dropped servers that send into one completion queue do not block it either.
 #[test]
-fn two_servers_that_are_dropped() {
+fn two_dropped_servers_do_not_block_a_completion_queue() {
     fails_on!(Iwarp, "R24.5");
     let Asked { dev, pd, feed, sends, receives, mut srq, client, server, .. } =
         Asked::<Server>::new();
@@ -773,7 +784,7 @@ fn two_servers_that_are_dropped() {
     let second = Rc::up(second, &dev, own, &Wish::new());
     srq.post_srq_recv(wr::Recv::new(poisoned(&pd.create_pool(1, 64).unwrap()))).unwrap_err();
     drop((server, second));
-    sends.destroy().expect("who only sends into it is not in its way");
+    sends.destroy().expect("a queue pair that only sends into it does not block it");
     receives.destroy().unwrap();
     more.destroy().unwrap();
     drop(client);
@@ -781,9 +792,9 @@ fn two_servers_that_are_dropped() {
     assert_eq!(feed.available(), 5);
 }
 
-/// Nor are they in the way of their shared receive queue, which ends what only waited.
+/// Nor do they block their shared receive queue, whose drop ends queue pairs that only waited.
 #[test]
-fn two_servers_whose_shared_receive_queue_goes_first() {
+fn two_dropped_servers_do_not_block_a_shared_receive_queue() {
     fails_on!(Iwarp, "R24.5");
     let Asked { dev, pd, feed, sends, receives, srq, client, server, .. } = Asked::<Server>::new();
     let second = pd.create_qp::<Rc, Server>(&sends, &receives, Depth::on_srq(4, &srq)).unwrap();
@@ -791,14 +802,14 @@ fn two_servers_whose_shared_receive_queue_goes_first() {
     let second = Rc::up(second, &dev, own, &Wish::new());
     drop(server);
     drop(second);
-    srq.destroy().expect("who only waits is not in its way");
+    srq.destroy().expect("a queue pair that only waits does not block it");
     drop(client);
     sends.destroy().unwrap();
     receives.destroy().unwrap();
     assert_eq!(feed.available(), 5);
 }
 
-/// A shared receive queue that is dropped takes the queue pairs along that only waited.
+/// Dropping a shared receive queue ends the queue pairs that only waited for it.
 #[test]
 fn a_shared_receive_queue_that_is_dropped_after_its_server() {
     let Asked { feed, sends, receives, srq, client, server, .. } = Asked::<Server>::new();
@@ -810,10 +821,9 @@ fn a_shared_receive_queue_that_is_dropped_after_its_server() {
     assert_eq!(feed.available(), 5);
 }
 
-/// More questions than one poll brings, to a server that is dropped: all are handed out, on each
-/// device.
+/// More questions than one poll returns, to a dropped server: all are returned, on each device.
 #[test]
-fn many_questions_to_a_server_that_is_dropped() {
+fn a_dropped_server_keeps_many_questions() {
     let (dev, wish) = (Device::open(), Wish::new());
     let pd = dev.ctx.alloc_pd().unwrap();
     let feed = pd.create_pool(48, 64).unwrap();
@@ -837,9 +847,9 @@ fn many_questions_to_a_server_that_is_dropped() {
     assert_eq!((feed.available(), srq.recvs_outstanding()), (40, 8));
 }
 
-/// A neighbour that never leaves the completion queue empty: a drain ends all the same.
+/// A neighbour never leaves the completion queue empty. A drain still ends.
 #[test]
-fn a_drain_beside_a_neighbour_that_never_rests() {
+fn a_drain_ends_beside_a_busy_neighbour() {
     fails_on!(Iwarp, "R24.5");
     let mut busy = Busy::new(HEAVY);
     let feed = busy.pd.create_pool(4, 64).unwrap();
@@ -871,11 +881,11 @@ fn a_drain_beside_a_neighbour_that_never_rests() {
     assert_eq!(srq.recvs_outstanding() + feed.available(), 4);
 }
 
-/// More questions than one poll brings: a drain takes out all of them, of a completion queue that
-/// is full, too.
+/// There are more questions than one poll returns. A drain takes all of them, even from a full
+/// completion queue.
 #[test]
-fn a_drain_finds_more_than_a_poll_brings() {
-    // (A poll brings 16. Miri sees that there are more by a second one.)
+fn a_drain_takes_more_than_one_poll_returns() {
+    // (A poll returns 16. For Miri a second poll is enough.)
     for (questions, rest) in [(if cfg!(miri) { 18 } else { 40 }, 4), (17, 0)] {
         let (dev, wish) = (Device::open(), Wish::new());
         let pd = dev.ctx.alloc_pd().unwrap();
@@ -909,17 +919,17 @@ fn a_drain_finds_more_than_a_poll_brings() {
     }
 }
 
-/// Who asks in between what came home, under a load that never ends, does not stop what is on its
-/// way.
+/// Asking for returned buffers in between, under an endless load, does not stop the others from
+/// returning.
 #[test]
-fn under_a_heavy_load_with_questions_in_between() {
+fn a_heavy_load_with_queries_in_between() {
     fails_on!(Iwarp, "R24.5");
     for shares in [false, true] {
         let mut busy = Busy::new(HEAVY);
         let feed = busy.pd.create_pool(4, 64).unwrap();
         let mut srq: SharedReceiveQueue<Rc> = busy.pd.create_srq(&feed).unwrap();
-        // The neighbour's is always booked, and so is what the shared receive queue has, once
-        // somebody uses it.
+        // The neighbour's entries are always booked, and so are the entries of the shared receive
+        // queue once it has a queue pair.
         let rest = if shares { 4 } else { 0 };
         for _ in 0..if cfg!(miri) { 1 } else { 3 } {
             let wish = Wish::new();
@@ -954,9 +964,9 @@ fn under_a_heavy_load_with_questions_in_between() {
     }
 }
 
-/// What is left of an earlier poll comes before what a later one brings, and none is lost.
+/// Completions left from an earlier poll come before later ones, and none is lost.
 #[test]
-fn what_is_left_comes_first() {
+fn leftovers_come_first() {
     let mut p = Pair::<Rc>::new();
     let mut sent = 0;
     let mut arrive = |p: &mut Pair<Rc>, n: u8| {
@@ -971,7 +981,7 @@ fn what_is_left_comes_first() {
         Outcome::Received(received) => received.data()[0],
         _ => panic!("an arrival"),
     };
-    // So that the queue is one that has something to do besides: a queue pair goes.
+    // One queue pair is destroyed, so that the queue also has cleanup to do.
     for goes in [false, true] {
         arrive(&mut p, 3);
         if goes {
@@ -996,10 +1006,10 @@ fn what_is_left_comes_first() {
     }
 }
 
-/// A completion queue goes, and a user's context panics as it is discarded: what a queue pair left
-/// that was gone before comes home all the same.
+/// A completion queue is dropped, and a user's context panics when its completions are discarded.
+/// Buffers of a queue pair that was destroyed earlier still return.
 #[test]
-fn a_panic_as_a_completion_queue_goes_loses_nothing() {
+fn a_panic_while_a_completion_queue_is_dropped_loses_nothing() {
     fails_on!(Iwarp, "R24.5");
     struct Loud(bool);
     impl Drop for Loud {
@@ -1018,12 +1028,12 @@ fn a_panic_as_a_completion_queue_goes_loses_nothing() {
     let depth = Depth { send: 2, recv: 3 };
     let init = || ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let make = || pd.create_qp::<Rc, WithLoud>(&cq, &cq, depth).unwrap().modify(init()).unwrap();
-    // This one's receive is flushed, and its completion is there.
+    // The receive of this one is flushed, and its completion is in the queue.
     let mut flushed = make();
     flushed.post_recv(wr::Recv::new(loud.take().unwrap())).unwrap();
     drop(loud);
     let flushed = flushed.to_error().unwrap();
-    // This one's are nowhere.
+    // Those of this one have no completion.
     let mut gone = make();
     for _ in 0..2 {
         gone.post_recv(wr::Recv::new(quiet.take().unwrap())).unwrap();
@@ -1038,10 +1048,10 @@ fn a_panic_as_a_completion_queue_goes_loses_nothing() {
 
 profile! { TwoQueues { signaling: Selective, initiator: NoReads } }
 
-/// The completion queue of its sends goes, which had nothing of it any more: what its receives left
-/// in the other one is there all the same, and is nobody else's until then.
+/// A queue pair's send completion queue is dropped after its last send completed. The receives are
+/// in the other completion queue, and their buffers stay with it until then.
 #[test]
-fn a_completion_queue_that_has_nothing_of_a_ring_takes_nothing_home() {
+fn dropping_a_completion_queue_returns_only_its_own_buffers() {
     fails_on!(NoRings);
     let (dev, wish) = (Device::open(), Wish::new());
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -1058,7 +1068,7 @@ fn a_completion_queue_that_has_nothing_of_a_ring_takes_nothing_home() {
     complete(&dev, &mut sends, &mut qp, 2);
     drop(qp);
     drop(sends);
-    assert_eq!(pool.available(), 0, "the device, or the other queue, has them");
+    assert_eq!(pool.available(), 0, "the device or the other queue has them");
     let mut found = Vec::new();
     for _ in 0..4 {
         found.extend(receives.poll().unwrap().filter_map(Completion::into_entry));
@@ -1071,10 +1081,10 @@ fn a_completion_queue_that_has_nothing_of_a_ring_takes_nothing_home() {
     assert_eq!(std::iter::from_fn(|| pool.take()).collect::<Vec<_>>().len(), 2);
 }
 
-/// A completion queue that was empty once, and full when the next queue pair went: what that left
-/// is handed out before anything of it comes home, though it is more than one poll takes.
+/// A completion queue was empty once, but full when the next queue pair ended. The completions of
+/// that queue pair are returned before its buffers are reclaimed, even if they need several polls.
 #[test]
-fn what_was_seen_once_says_nothing_of_later() {
+fn an_earlier_empty_poll_does_not_cover_later_queue_pairs() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -1111,7 +1121,7 @@ fn what_was_seen_once_says_nothing_of_later() {
     assert_eq!((all.len(), each.len()), (20, 20));
 }
 
-/// Two queue pairs of different protection domains are over in the same poll. Each leaves a buffer.
+/// Two queue pairs of different protection domains end during the same poll. Each leaves a buffer.
 #[test]
 fn two_domains_in_one_poll() {
     fails_on!(Iwarp, "R24.5");
@@ -1126,7 +1136,8 @@ fn two_domains_in_one_poll() {
         Rc::up(qp, &dev, itself, &wish)
     });
     for (mut qp, pool) in qps.into_iter().zip(&pools) {
-        // The first is for its own message, whose completions nobody polls before it goes.
+        // The first receive takes the queue pair's own message, whose completions are not polled
+        // before it ends.
         qp.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
         qp.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
         qp.post_send(wr::Send::inline(b"to itself")).unwrap();

@@ -1,4 +1,4 @@
-//! What RC and UC have in common: SEND and WRITE, with and without immediate.
+//! RC and UC: SEND and WRITE, with and without immediate.
 
 use proverbs::completion::Direction;
 use proverbs::completion::WcOpcode;
@@ -16,7 +16,7 @@ macro_rules! connected {
 
             /// Proves R10.5.
             #[test]
-            fn send_arrives_whatever_its_length() {
+            fn sends_of_any_length_arrive() {
                 fails_on!(Iwarp, "R24.2", stringify!($module) == "uc");
                 let mut lengths = vec![1, 7, 8, 255, 1024];
                 if !cfg!(miri) {
@@ -76,7 +76,7 @@ macro_rules! connected {
 
             /// Proves R10.11.
             #[test]
-            fn write_lands_in_the_region_without_notice() {
+            fn a_write_reaches_the_region_without_a_completion_at_the_peer() {
                 fails_on!(Iwarp, "R24.2", stringify!($module) == "uc");
                 fails_on!(IwarpOtherwise, "R24.15", stringify!($module) == "rc");
                 let mut p = Pair::<T>::new();
@@ -84,7 +84,7 @@ macro_rules! connected {
                 let at = region.remote().slice(8, 16).unwrap();
                 let bytes = numbered(1, 16);
                 p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, &bytes), at.write())).unwrap();
-                // A later SEND of the same queue pair tells that it is there (R10.11).
+                // A later SEND on the same queue pair shows that it has arrived (R10.11).
                 p.b.post_recv(wr::Recv::empty()).unwrap();
                 p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
                 let sent = poll(&p.dev, &mut p.ca, 2).remove(0).sent();
@@ -186,7 +186,7 @@ macro_rules! connected {
 
             /// Proves R7.11.
             #[test]
-            fn a_context_of_the_users_comes_back_with_the_buffer() {
+            fn a_users_context_returns_with_the_buffer() {
                 fails_on!(Iwarp, "R24.2", stringify!($module) == "uc");
                 let wish = Wish::new();
                 let mut dev_pair = super::with_context::<T>(&wish);
@@ -216,9 +216,9 @@ fn with_context<T: Bring<WithContext>>(wish: &Wish) -> (Pair<T, WithContext>, Po
     (pair, pool)
 }
 
-/// What a completion says before it is taken apart is what it says then.
+/// A completion reports the same before and after it is taken apart.
 #[test]
-fn a_completion_tells_of_itself() {
+fn a_completion_describes_itself() {
     fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
@@ -256,15 +256,15 @@ fn a_completion_tells_of_itself() {
     assert_eq!(tell(&mut p.cb, 2), receives);
 }
 
-/// A message with the key of a region. On InfiniBand and RoCE only windows have keys that a message
-/// may end: the sender may hear nothing of it, and the receiver fails (R1.6). On iWARP the message
-/// ends the region's key. In both cases the message reached the peer with that key.
+/// A SEND_WITH_INV with the key of a region. On InfiniBand and RoCE a message can invalidate only
+/// window keys: the sender may see no error, and the receiver fails (R1.6). On iWARP the message
+/// invalidates the region's key. In both cases the message reached the peer with that key.
 /// Proves R1.6.
 #[test]
 fn a_message_with_the_key_of_a_region() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
-    // The key is good before.
+    // The key works before.
     let write = |byte| wr::RdmaWrite::new(filled(&p.pool, &[byte; 64]), region.remote().write());
     p.a.post_send(write(1)).unwrap();
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
@@ -276,11 +276,11 @@ fn a_message_with_the_key_of_a_region() {
     assert_eq!(sent.opcode, <wr::SendWithInv as wr::Opcode>::COMPLETES_AS);
     drop(sent);
     if p.dev.is_iwarp() {
-        // siw_invalidate_stag in Linux's drivers/infiniband/sw/siw/siw_mem.c takes any key.
+        // siw_invalidate_stag in Linux's drivers/infiniband/sw/siw/siw_mem.c accepts any key.
         assert_eq!(arrived.received().data(), b"done");
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         p.a.post_send(write(2)).unwrap();
-        // What the peer forbids ends the connection, which the receive waits for.
+        // An operation that the peer forbids ends the connection, which the receive waits for.
         drop(poll(&p.dev, &mut p.cb, 1).remove(0).flushed(Direction::Receive));
         drop(poll(&p.dev, &mut p.ca, 1));
         let mut there = [0; 64];

@@ -1,5 +1,5 @@
-//! Connecting over a stream, one of tokio's and another: in pieces, by turns, with a failure of
-//! each of its calls, and with peers that hang up, refuse, or say what is no endpoint.
+//! Connecting over a stream, from tokio and from another library: in pieces, in alternation, with
+//! each call failing once, and with peers that hang up, refuse, or send an invalid endpoint.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -26,14 +26,14 @@ enum Op {
     Flush,
 }
 
-/// A stream to a peer whose words are known before.
+/// A stream to a peer that sends prepared bytes.
 struct Peer {
     says: Vec<u8>,
     read: usize,
-    /// The end of its endpoint, of which it says a chunk when it heard as many of ours, and how
-    /// long ours is. What is behind, it says when it heard as much beyond ours.
+    /// The length of its endpoint and of ours. It sends a chunk for each chunk of ours that it
+    /// received. The bytes after its endpoint follow when it received that many after ours.
     ends: [usize; 2],
-    /// What it is told, and how much of that was flushed.
+    /// The bytes it received, and how many of them were flushed.
     told: Vec<u8>,
     flushed: usize,
     /// The most bytes of a read or a write.
@@ -41,19 +41,19 @@ struct Peer {
     /// Whether each call is pending first.
     is_slow: bool,
     was_pending: bool,
-    /// It hangs up where it has said all; else it is silent.
+    /// Whether it hangs up after its last byte; otherwise it stays silent.
     hangs_up: bool,
-    /// It takes no more bytes than these.
+    /// It accepts no more than this many bytes.
     takes: usize,
-    /// Which call fails, once, and how many were made of each.
+    /// The call that fails, once, after this many calls of its kind.
     fails: Option<(Op, usize)>,
     calls: [usize; 3],
-    /// What was read and told when it failed.
+    /// The numbers of bytes read and written when it failed.
     failed: Option<(usize, usize)>,
 }
 
 impl Peer {
-    /// One that has an endpoint of its own, and says this behind it.
+    /// A peer with its own endpoint, followed by these bytes.
     fn new(mine: &Endpoint, theirs: &Endpoint, last: &[u8]) -> Peer {
         let mut says = theirs.to_bytes();
         let ends = [says.len(), mine.to_bytes().len()];
@@ -75,19 +75,19 @@ impl Peer {
         }
     }
 
-    /// How much it has said by now.
+    /// The number of bytes that it has sent by now.
     fn said(&self) -> usize {
         let [end, mine] = self.ends;
         let beyond = self.flushed.saturating_sub(mine);
         if beyond >= 4 {
             return self.says.len();
         }
-        // A chunk for each that it heard; the rest when it heard all.
+        // A chunk for each chunk received; the rest after all were received.
         let heard = if self.flushed >= mine { usize::MAX } else { self.flushed / CHUNK * CHUNK };
         self.says.len().min(end.min(heard))
     }
 
-    /// Whether the call goes on.
+    /// Counts a call, which may fail or be pending.
     fn call(&mut self, op: Op, task: &mut Task<'_>) -> Poll<io::Result<()>> {
         self.was_pending = self.is_slow && !self.was_pending;
         if self.was_pending {
@@ -104,14 +104,14 @@ impl Peer {
     }
 }
 
-/// The same, on which one waits. It is interrupted where the other is pending.
+/// A blocking version of the same stream. It is interrupted where the other one is pending.
 struct Blocking<'a> {
     peer: &'a mut Peer,
-    /// What its time-outs are now.
+    /// Its current time-outs.
     timeouts: std::cell::Cell<Timeouts>,
 }
 
-/// Those that the program had set.
+/// The time-outs that the program had set.
 const OWN: Timeouts = Timeouts { read: Some(Duration::from_secs(7)), write: None };
 
 impl Blocking<'_> {
@@ -125,7 +125,7 @@ impl Blocking<'_> {
         match poll(Pin::new(&mut *self.peer), &mut task) {
             Poll::Ready(done) => Ok(done),
             Poll::Pending if self.peer.was_pending => Err(io::ErrorKind::Interrupted.into()),
-            // It would be silent for ever.
+            // It would stay silent forever.
             Poll::Pending => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
@@ -160,7 +160,7 @@ impl Timed for Blocking<'_> {
     }
 }
 
-/// How a side connects.
+/// The way in which a side connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct How {
     is_awaited: bool,
@@ -176,7 +176,7 @@ const ALL: [How; 4] = [
 ];
 
 impl How {
-    #[allow(clippy::result_large_err)] // what comes back is the crate's
+    #[allow(clippy::result_large_err)] // the crate returns the error with its object
     fn connect(
         self,
         ground: &Ground,
@@ -189,12 +189,12 @@ impl How {
             (false, true) => run(connector.connect_async(stream.peer)).map_err(Refused::into_parts),
             (false, false) => connector.connect(&mut stream, long()).map_err(Refused::into_parts),
         };
-        assert_eq!(stream.timeouts.get(), OWN, "they are the program's again");
+        assert_eq!(stream.timeouts.get(), OWN, "the time-outs of the program are restored");
         connected
     }
 
-    /// The same settings, and the queue pair taken out of its field behind.
-    #[allow(clippy::result_large_err)] // what comes back is the crate's
+    /// The same settings, with the queue pair taken out of its field afterwards.
+    #[allow(clippy::result_large_err)] // the crate returns the error with its object
     fn connect_in_place(
         self,
         ground: &Ground,
@@ -233,7 +233,7 @@ impl AsyncRead for Peer {
         assert!(buf.remaining() > 0 && buf.filled().is_empty());
         let said = this.said();
         if this.read == said && !(this.hangs_up && said == this.says.len()) {
-            return Poll::Pending; // for ever: it hears nothing more meanwhile
+            return Poll::Pending; // it receives nothing more from here on
         }
         std::task::ready!(this.call(Op::Read, task))?;
         let count = (said - this.read).min(buf.remaining()).min(this.piece);
@@ -254,7 +254,7 @@ impl AsyncWrite for Peer {
         if this.told.len() >= this.takes {
             return Poll::Pending;
         }
-        // By turns: it is told the next chunk when what it said for those before was read.
+        // Alternating: it receives the next chunk after its reply to the previous ones was read.
         let chunks = this.told.len() / CHUNK * CHUNK;
         assert!(this.told.len() >= this.ends[1] || this.read >= chunks.min(this.ends[0]));
         std::task::ready!(this.call(Op::Write, task))?;
@@ -271,11 +271,11 @@ impl AsyncWrite for Peer {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Task<'_>) -> Poll<io::Result<()>> {
-        unreachable!("the stream is the program's")
+        unreachable!("the stream still belongs to the program")
     }
 }
 
-/// Polls until it is ready.
+/// Polls a future until it is ready.
 fn run<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     for _ in 0..200_000 {
@@ -283,7 +283,7 @@ fn run<F: Future>(future: F) -> F::Output {
             return output;
         }
     }
-    panic!("it waits for what does not come");
+    panic!("the future waits for an event that never comes");
 }
 
 struct Ground {
@@ -306,7 +306,7 @@ impl Ground {
         qp.modify(init).unwrap()
     }
 
-    /// One that tells of so many regions.
+    /// A connector that sends this many regions.
     fn connector(&self, regions: usize) -> RcConnector<DefaultProfile> {
         let mut connector = RcConnector::new(self.queue_pair(), Some(self.dev.gid_index)).unwrap();
         let region = RemoteSlice::<RemoteRead>::from_parts(4096, 8, 7);
@@ -319,7 +319,7 @@ impl Ground {
 
 type Connected = Result<(QueuePair<Rc, Rts>, Endpoint), (Stage<DefaultProfile>, ConnectError)>;
 
-/// The state that the queue pair is left in, and why.
+/// The state of the returned queue pair, and the error.
 fn refused(connected: Connected) -> (QpState, ConnectError) {
     let (stage, error) = connected.map(|(_, peer)| peer).unwrap_err();
     let state = match stage {
@@ -331,7 +331,7 @@ fn refused(connected: Connected) -> (QpState, ConnectError) {
 }
 
 #[test]
-fn a_connection_is_made_in_pieces_and_by_turns() {
+fn a_connection_is_made_in_pieces_and_in_alternation() {
     fails_on!(Iwarp, "R24.5");
     let ground = Ground::new();
     let other = ground.connector(0);
@@ -352,15 +352,15 @@ fn a_connection_is_made_in_pieces_and_by_turns() {
             let mut all = endpoint.to_bytes();
             all.extend(b"pvok");
             assert!(peer.told == all && peer.flushed == all.len(), "{mine} {theirs} {piece}");
-            assert_eq!(peer.says.len() - peer.read, 10, "nothing behind is read");
+            assert_eq!(peer.says.len() - peer.read, 10, "no byte after the endpoint is read");
         }
     }
 }
 
-/// Each call fails once: what was read is in the error, the queue pair comes back in its state, and
-/// the peer hears of it if it listens for that.
+/// Each call fails once. The error has the bytes read, the queue pair comes back in its state, and
+/// the peer receives the refusal if it still reads.
 #[test]
-fn each_failure_of_the_stream_gives_the_queue_pair_back() {
+fn each_stream_failure_returns_the_queue_pair() {
     fails_on!(Iwarp, "R24.5");
     let ground = Ground::new();
     let theirs = ground.connector(60);
@@ -396,7 +396,7 @@ fn each_failure_of_the_stream_gives_the_queue_pair_back() {
             };
             assert!(received == heard, "{op:?} {call}: {} of {read}", received.len());
             let last: &[u8] = if !is_last && told == mine.len() { b"pvno" } else { b"" };
-            // Awaited, it says what is taken at once.
+            // With await, it sends as much as the stream accepts at once.
             let most = if how.is_awaited { peer.piece } else { last.len() };
             assert_eq!(peer.told[told..], last[..last.len().min(most)], "{op:?} {call}");
             assert!(last.is_empty() || peer.flushed == peer.told.len(), "{op:?} {call}");
@@ -409,7 +409,7 @@ fn each_failure_of_the_stream_gives_the_queue_pair_back() {
 }
 
 #[test]
-fn a_peer_that_hangs_up_has_said_so_much() {
+fn the_error_has_the_bytes_of_a_peer_that_hangs_up() {
     fails_on!(Iwarp, "R24.5");
     let ground = Ground::new();
     let theirs = ground.connector(1);
@@ -439,7 +439,7 @@ fn a_peer_that_hangs_up_has_said_so_much() {
 }
 
 #[test]
-fn a_peer_that_refuses_or_says_something_else() {
+fn a_peer_that_refuses_or_sends_garbage() {
     fails_on!(Iwarp, "R24.5");
     let ground = Ground::new();
     let theirs = ground.connector(0);
@@ -457,9 +457,10 @@ fn a_peer_that_refuses_or_says_something_else() {
     }
 }
 
-/// It hears of the refusal, if it takes the words at once; nobody waits for that.
+/// The peer receives the refusal if its stream accepts the bytes at once; connecting does not wait
+/// for that.
 #[test]
-fn what_cannot_be_connected_to_is_told_so() {
+fn the_peer_receives_a_refusal() {
     fails_on!(Iwarp, "R24.5");
     let ground = Ground::new();
     let theirs = ground.connector(0);
@@ -490,9 +491,9 @@ fn what_cannot_be_connected_to_is_told_so() {
     }
 }
 
-/// A stream that takes nothing has failed, and one that claims too much is not believed.
+/// A stream that accepts no bytes has failed, and a stream that claims too many is not trusted.
 #[test]
-fn what_a_stream_claims_to_have_written() {
+fn a_stream_that_miscounts_its_writes() {
     fails_on!(Iwarp, "R24.5");
     struct Claims(Peer, bool);
     impl AsyncRead for Claims {
@@ -521,7 +522,7 @@ fn what_a_stream_claims_to_have_written() {
             Pin::new(&mut self.get_mut().0).poll_flush(task)
         }
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Task<'_>) -> Poll<io::Result<()>> {
-            unreachable!("the stream is the program's")
+            unreachable!("the stream still belongs to the program")
         }
     }
     let ground = Ground::new();
@@ -548,8 +549,8 @@ fn what_a_stream_claims_to_have_written() {
     }
 }
 
-/// Two that await each other in one task: when one reads, the other's last word is behind its
-/// endpoint already, and is left for later.
+/// Two sides await each other in one task. When one reads, the other's last word already follows
+/// its endpoint, and is left for later.
 #[test]
 fn two_sides_in_one_task() {
     fails_on!(Iwarp, "R24.5");
@@ -568,12 +569,12 @@ fn two_sides_in_one_task() {
     });
 }
 
-/// Over sockets, with a time that is soon over.
+/// A short time-out, for sockets.
 const SHORT: Duration = Duration::from_millis(30);
 
 impl How {
-    /// Connects a queue pair in a field, within `time`, over the socket: why it failed, and the
-    /// field with what is left there. `None` if the time around it was over.
+    /// Connects a queue pair in a field, within `time`, over the socket. Returns the error, and the
+    /// field afterwards. `None` if the time-out around it fired.
     fn fails(
         self,
         ground: &Ground,
@@ -629,10 +630,10 @@ impl How {
     }
 }
 
-/// A peer that says nothing, and one that says a byte now and then: no way of connecting takes
-/// longer than asked, and the queue pair may try again.
+/// A silent peer, and one that sends a byte now and then: connecting never takes longer than
+/// requested, and can be repeated.
 #[test]
-fn a_peer_that_is_silent_or_drips_is_waited_for_no_longer_than_asked() {
+fn a_silent_or_slow_peer_does_not_exceed_the_time_limit() {
     fails_on!(Iwarp, "R24.5");
     let ground = Ground::new();
     let says = ground.connector(300).endpoint().to_bytes();
@@ -643,7 +644,7 @@ fn a_peer_that_is_silent_or_drips_is_waited_for_no_longer_than_asked() {
             let (tell, told) = mpsc::channel::<()>();
             let says = says.clone();
             let peer = thread::spawn(move || {
-                // Of an endpoint that would take seconds so.
+                // At this rate the endpoint would take seconds.
                 let bytes = says.iter().filter(|_| drips);
                 for byte in bytes {
                     if there.write_all(&[*byte]).is_err() {
@@ -651,7 +652,7 @@ fn a_peer_that_is_silent_or_drips_is_waited_for_no_longer_than_asked() {
                     }
                     thread::sleep(Duration::from_millis(1));
                 }
-                // Silent from here on, but there.
+                // Silent from here on, but still connected.
                 let _ = told.recv();
             });
             let began = Instant::now();
@@ -673,9 +674,9 @@ fn a_peer_that_is_silent_or_drips_is_waited_for_no_longer_than_asked() {
     }
 }
 
-/// Another thread of this side shuts the stream while it is read: that is its end.
+/// Another thread of this side shuts the stream down while it is read, which ends it.
 #[test]
-fn a_stream_that_another_thread_shuts() {
+fn a_stream_that_another_thread_shuts_down() {
     fails_on!(Iwarp, "R24.5");
     let ground = Ground::new();
     for how in ALL {
@@ -695,10 +696,10 @@ fn a_stream_that_another_thread_shuts() {
     }
 }
 
-/// A device that breaks meanwhile: who connects hears of it when it asks the device, keeps the
-/// queue pair, and tells the peer.
+/// The device breaks during the exchange. The next device call reports it; the queue pair comes
+/// back and the peer is notified.
 #[test]
-fn a_device_that_breaks_before_the_peer_has_spoken() {
+fn a_device_that_breaks_before_the_peer_sends() {
     fails_on!(Iwarp, "R24.5", Device::open().kind != Kind::Siw);
     for how in ALL {
         let fabric = Device::fabric();
@@ -709,7 +710,7 @@ fn a_device_that_breaks_before_the_peer_has_spoken() {
         let (here, mut there) = UnixStream::pair().unwrap();
         let peer = thread::scope(|scope| {
             let peer = scope.spawn(|| {
-                // It has said all of its endpoint when the other begins to say its own.
+                // It has sent its whole endpoint when the other side begins.
                 let mut heard = vec![0; says.len()];
                 there.read_exact(&mut heard).unwrap();
                 assert!(fabric.break_device(&ground.dev.ctx));
@@ -726,9 +727,9 @@ fn a_device_that_breaks_before_the_peer_has_spoken() {
     }
 }
 
-/// A queue pair that is not in INIT is refused before anything is said, and stays as it was.
+/// A queue pair that is not in INIT is rejected before anything is sent, and is unchanged.
 #[test]
-fn a_field_is_connected_from_init_alone() {
+fn a_field_connects_only_from_init() {
     fails_on!(Iwarp, "R24.5");
     let ground = Ground::new();
     let theirs = ground.connector(0);
@@ -747,7 +748,7 @@ fn a_field_is_connected_from_init_alone() {
     assert_eq!(field.state(), QpState::Rts);
     field.reset().unwrap();
     assert!(RcConnector::in_place(&mut field, gid_index).is_err());
-    // By way of INIT it connects again.
+    // After INIT it connects again.
     field.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() }).unwrap();
     RcConnector::in_place(&mut field, gid_index)
         .unwrap()

@@ -1,4 +1,5 @@
-//! Asynchronous events: each told once, acknowledged at once, naming nothing that can dangle.
+//! Asynchronous events: each is reported once, acknowledged at once, and names nothing that can
+//! dangle.
 
 use std::os::fd::AsRawFd;
 
@@ -12,7 +13,7 @@ use crate::support::*;
 
 profile! { OnSrq { receive: SharedRq } }
 
-/// The next event that is not of a port: those come from outside.
+/// The next event that is not about a port: those have external causes.
 #[track_caller]
 fn next(dev: &Device, events: &mut DeviceEvents) -> DeviceEvent {
     let mut deadline = dev.deadline("an asynchronous event must come");
@@ -58,7 +59,7 @@ fn shared() -> Shared {
 }
 
 #[test]
-fn the_srq_limit_is_told_once_for_each_arming() {
+fn an_srq_limit_event_comes_once_per_arming() {
     let Shared { mut a, b: _b, mut srq, mut ca, mut cb, mut events, dev, .. } = {
         let mut shared = shared();
         for _ in 0..6 {
@@ -89,25 +90,24 @@ fn the_srq_limit_is_told_once_for_each_arming() {
 
 /// Proves R13.1.
 #[test]
-fn a_forgotten_event_hangs_nothing() {
+fn a_forgotten_event_blocks_nothing() {
     let mut shared = shared();
     shared.srq.post_srq_recv(wr::Recv::new(poisoned(&shared.pool))).unwrap();
     shared.srq.arm_limit(1).unwrap();
     shared.a.post_send(wr::Send::inline_slice(b"x")).unwrap();
     poll(&shared.dev, &mut shared.ca, 1);
     poll(&shared.dev, &mut shared.cb, 1);
-    // Taken and looked at by nobody: in C, without an acknowledgement, the next line would sleep
-    // for ever.
+    // Taken and ignored. In C, without an acknowledgement, the next line would sleep forever.
     let id = shared.srq.id();
     let event = next(&shared.dev, &mut shared.events);
     drop(shared.b);
     shared.srq.destroy().unwrap();
-    // It names its queue still, though there is no such queue any more.
+    // It still names its queue, although the queue is gone.
     assert_eq!(event, DeviceEvent::Srq { srq: id, event: SrqEvent::LimitReached });
 }
 
 #[test]
-fn events_of_what_is_gone_are_not_told() {
+fn events_of_destroyed_objects_are_dropped() {
     let mut shared = shared();
     shared.srq.post_srq_recv(wr::Recv::new(poisoned(&shared.pool))).unwrap();
     shared.srq.arm_limit(1).unwrap();
@@ -121,7 +121,7 @@ fn events_of_what_is_gone_are_not_told() {
 
 /// Proves R13.11.
 #[test]
-fn the_last_receive_of_a_dying_queue_pair_is_told() {
+fn the_last_receive_of_a_failing_queue_pair_is_reported() {
     fails_on!(IwarpOtherwise, "R24.16");
     let mut shared = shared();
     let qp_num = shared.b.qp_num();
@@ -141,9 +141,10 @@ fn the_last_receive_of_a_dying_queue_pair_is_told() {
 
 /// Proves R13.11.
 #[test]
-fn the_responder_is_told_why_it_failed() {
+fn the_responder_receives_the_reason_of_its_failure() {
     fails_on!(IwarpOtherwise, "R24.5");
-    // What the queue pair forbids is an invalid request, what the region forbids a violation.
+    // An operation that the queue pair forbids is an invalid request; one that the region forbids
+    // is an access violation.
     for (access, status, cause) in [
         (QpAccess::all(), WcStatus::RemAccess, QpEvent::AccessError),
         (QpAccess::empty(), WcStatus::RemInvReq, QpEvent::RequestError),
@@ -152,7 +153,7 @@ fn the_responder_is_told_why_it_failed() {
         let mut events = p.dev.ctx.events().unwrap();
         let region = p.pd.register::<RemoteRead>(64).unwrap();
         let mut bytes = region.remote().to_bytes();
-        // A peer that takes the rights that it was not given.
+        // A peer that uses rights which it was not given.
         bytes[23] = RemoteSlice::<RemoteReadWrite>::from_parts(0, 1, 0).to_bytes()[23];
         let there = RemoteSlice::<RemoteReadWrite>::from_bytes(&bytes).unwrap();
         p.a.post_send(wr::RdmaWrite::inline(&[1; 8], there.write())).unwrap();
@@ -172,7 +173,7 @@ fn the_responder_is_told_why_it_failed() {
 }
 
 #[test]
-fn the_first_message_in_rtr_tells_that_the_peer_is_up() {
+fn the_first_message_in_rtr_reports_that_the_peer_is_ready() {
     fails_on!(Iwarp, "R24.5");
     let (dev, wish) = (Device::open(), Wish::new());
     let mut events = dev.ctx.events().unwrap();
@@ -200,7 +201,7 @@ fn the_first_message_in_rtr_tells_that_the_peer_is_up() {
 }
 
 #[test]
-fn a_send_queue_tells_that_it_has_drained() {
+fn a_drained_send_queue_raises_an_event() {
     fails_on!(Iwarp, "R24.5");
     let p = Pair::<Rc>::new();
     let mut events = p.dev.ctx.events().unwrap();
@@ -229,7 +230,7 @@ fn an_open_device_has_one_reader() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
-fn a_sleeper_is_woken_by_its_event() {
+fn an_event_wakes_its_sleeper() {
     let mut shared = shared();
     let none_yet = std::time::Duration::from_millis(1);
     assert_eq!(shared.events.wait_timeout(none_yet).unwrap(), None);
@@ -241,7 +242,7 @@ fn a_sleeper_is_woken_by_its_event() {
     let mut events = shared.events;
     assert!(events.as_raw_fd() >= 0);
     let sleeper = std::thread::spawn(move || events.wait().unwrap());
-    // Nobody calls a verb after the post but the sleeper.
+    // After the post only the sleeper calls verbs.
     shared.a.post_send(wr::Send::inline_slice(b"x")).unwrap();
     assert_eq!(sleeper.join().unwrap(), reached);
 }

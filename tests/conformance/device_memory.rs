@@ -1,4 +1,4 @@
-//! Regions in memory of which the processor has no bytes, and regions that change.
+//! Regions in memory that the processor cannot access, and regions that change.
 
 use proverbs::completion::{Direction, WcStatus};
 use proverbs::device::DeviceMemory;
@@ -12,8 +12,8 @@ use crate::support::*;
 
 profile! { Any { entry: AnyBuf } }
 
-/// Whether this device has what Soft-RoCE of Linux 6.1 and siw lack: device memory, dma-buf, a
-/// change of regions.
+/// Whether this device has the features that Soft-RoCE of Linux 6.1 and siw lack: device memory,
+/// dma-buf, re-registration.
 fn is_able(dev: &Device) -> bool {
     match dev.kind {
         Kind::Rxe | Kind::Siw => false,
@@ -22,7 +22,7 @@ fn is_able(dev: &Device) -> bool {
     }
 }
 
-/// A WRITE by a peer, and a SEND of what it wrote.
+/// A peer WRITEs, and a SEND returns the bytes.
 fn written_and_sent<M>(p: &mut Pair<Rc, Any>, region: &MemoryRegion<RemoteAll, M>)
 where
     M: proverbs::memory::HasPieces,
@@ -39,7 +39,7 @@ where
 
 /// Proves R18.14.
 #[test]
-fn memory_of_the_devices_own() {
+fn device_memory() {
     fails_on!(Iwarp, "R24.4", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, Any>::new();
     let can = p.dev.ctx.abilities().unwrap().can::<DeviceMemory>();
@@ -63,13 +63,13 @@ fn memory_of_the_devices_own() {
     memory.destroy().unwrap();
 }
 
-/// A memfd is no dma-buf but on the loopback device.
+/// Only the loopback device accepts a memfd as a dma-buf.
 /// Proves R18.12, R18.17.
 #[test]
 #[cfg(not(miri))]
 fn memory_behind_a_descriptor() {
     let mut p = Pair::<Rc, Any>::new();
-    let (gpu, fd) = MapOptions::new().memfd("in a dma-buf's place", 8192).unwrap();
+    let (gpu, fd) = MapOptions::new().memfd("instead of a dma-buf", 8192).unwrap();
     let dmabuf = DmaBuf { fd, offset: 4104, len: 64, iova: 0x10_0008 };
     match p.pd.register_dmabuf::<RemoteAll>(dmabuf) {
         Ok(region) => {
@@ -95,7 +95,8 @@ fn memory_behind_a_descriptor() {
     }
 }
 
-/// Rights are taken back, or the region is only to be deregistered; its memory comes back anyway.
+/// Rights are removed, or the region can only be deregistered; its memory is returned in either
+/// case.
 /// Proves R6.15, R18.17.
 #[test]
 fn a_region_that_changes() {
@@ -136,7 +137,7 @@ fn a_region_that_changes() {
     }
 }
 
-/// What another process maps is registered in place of what this one has.
+/// A region moves from memory of this process to memory that another process maps.
 #[test]
 #[cfg(not(miri))]
 fn a_region_moves_into_shared_memory() {

@@ -1,4 +1,4 @@
-//! Draining: everything home before the queue pair goes.
+//! Draining: every buffer returns before the queue pair is destroyed.
 
 use proverbs::completion::Direction;
 use proverbs::prelude::*;
@@ -9,7 +9,7 @@ use crate::support::*;
 
 profile! { Ring { signaling: Selective, initiator: NoReads } }
 
-/// Drains and gives the first bytes of what came, and the number of foreign completions.
+/// Drains. Returns the first bytes of the messages, and the number of foreign completions.
 fn drain<T: Transport, P: Profile<Entry = Buf>>(
     qp: &mut QueuePair<T, state::Err, P>,
     cq: &mut CompletionQueue,
@@ -37,7 +37,7 @@ macro_rules! drains {
 
             /// Proves R10.2, R10.14.
             #[test]
-            fn rc_with_sends_that_wait_and_receives() {
+            fn rc_with_waiting_sends_and_receives() {
                 fails_on!(NoRings, "", stringify!($name) == "ring");
                 let mut p = Pair::<Rc, $profile>::new();
                 // On iWARP a message without a receive ends the connection (R24.12), and a post
@@ -70,7 +70,7 @@ macro_rules! drains {
                     p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, &[i]), to)).unwrap();
                     p.a.post_recv(wr::Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
                 }
-                // Success or flush, the buffers come.
+                // Whether flushed or successful, the buffers return.
                 let mut a = p.a.to_error().unwrap();
                 assert_eq!(drain(&mut a, &mut p.ca), (vec![0, 1, 2, 10, 11, 12], 0));
                 assert_eq!(p.pool.available(), 40);
@@ -95,7 +95,7 @@ macro_rules! drains {
 
             /// Proves R7.15.
             #[test]
-            fn two_completion_queues_take_two_calls() {
+            fn two_completion_queues_need_two_calls() {
                 fails_on!(NoRings, "", stringify!($name) == "ring");
                 fails_on!(Iwarp, "R24.5", stringify!($name) == "handles");
                 let p = Pair::<Rc, $profile>::new();
@@ -103,7 +103,7 @@ macro_rules! drains {
                     (p.dev.ctx.create_cq(30).unwrap(), p.dev.ctx.create_cq(30).unwrap());
                 let wish = Wish::new();
                 let qp = p.pd.create_qp::<Rc, $profile>(&sends, &receives, wish.depth).unwrap();
-                // Its peer has no receive, and takes no notice.
+                // Its peer has no receive, and ignores the message.
                 let mut qp = Rc::up(qp, &p.dev, p.b.qp_num(), &wish);
                 for i in 0..2 {
                     qp.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
@@ -122,7 +122,7 @@ macro_rules! drains {
 
             /// Proves R10.14.
             #[test]
-            fn completions_of_others_are_handed_on() {
+            fn foreign_completions_are_passed_on() {
                 fails_on!(NoRings, "", stringify!($name) == "ring");
                 let p = Pair::<Rc, $profile>::new();
                 let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());
@@ -131,7 +131,7 @@ macro_rules! drains {
                 let b = pd.create_qp::<Rc, $profile>(&cq, &cq, wish.depth).unwrap();
                 let nb = b.qp_num();
                 let (mut a, mut b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
-                // A message for `b` is there when `a` drains, and one of `b` waits.
+                // A message for `b` is there when `a` drains, and one of `b` is waiting.
                 b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
                 a.post_recv(wr::Recv::new(filled(&pool, &[10]))).unwrap();
                 a.post_send(wr::Send::new(filled(&pool, &[0]))).unwrap();
@@ -157,7 +157,7 @@ drains! {
     ring: Ring;
 }
 
-/// Polls up to and with the receive of the queue pair `number`, dropping what comes before.
+/// Polls up to and including the receive of the queue pair `number`, and drops earlier ones.
 fn poll_one_receive(dev: &Device, cq: &mut CompletionQueue, number: u32) -> bool {
     until(dev, "a receive", || {
         let Some(completion) = cq.poll_one().unwrap() else { return false };
@@ -167,7 +167,7 @@ fn poll_one_receive(dev: &Device, cq: &mut CompletionQueue, number: u32) -> bool
 }
 
 #[test]
-fn foreign_completions_are_handed_on_whole() {
+fn foreign_completions_are_passed_on_whole() {
     fails_on!(Iwarp, "R24.5");
     let p = Pair::<Rc>::new();
     let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());
@@ -198,9 +198,9 @@ fn foreign_completions_are_handed_on_whole() {
     assert_eq!((mine, others[0][0]), (1, 2));
 }
 
-/// Nothing tells of unsignaled sends but what comes behind them: the drain puts something there.
+/// Unsignaled sends are covered only by a later completion, so the drain posts one.
 #[test]
-fn unsignaled_sends_come_home() {
+fn unsignaled_sends_return() {
     fails_on!(NoRings);
     fn drained<T: Transport>(qp: QueuePair<T, Rts, Ring>, cq: &mut CompletionQueue) -> Vec<u8> {
         let mut qp = qp.to_error().unwrap();
@@ -220,7 +220,7 @@ fn unsignaled_sends_come_home() {
             assert_eq!($p.pool.available(), 40);
         }};
     }
-    // What a dropped completion released comes home, too, whether there is more or not.
+    // Entries released by a dropped completion return too, whether more follow or not.
     for more in 0..3 {
         let mut p = Pair::<Rc, Ring>::new();
         for i in 0..2 {
@@ -249,11 +249,10 @@ fn unsignaled_sends_come_home() {
     });
 }
 
-/// ERR, drain, destroy: sends come home, and what was posted to the shared receive queue stays
-/// there (R7.7), for the other queue pairs; the pool has it back when the shared queue is gone,
-/// too.
+/// ERR, drain, destroy. Sends return, and receives posted to the shared receive queue stay there
+/// (R7.7) for the other queue pairs. The pool gets them back when the shared queue is gone, too.
 #[test]
-fn on_a_shared_receive_queue() {
+fn a_drain_leaves_the_shared_receive_queue() {
     fails_on!(NoRings);
     profile! { OnSrq { receive: SharedRq, signaling: Selective, initiator: NoReads } }
     let p = Pair::<Rc>::new();

@@ -1,4 +1,4 @@
-//! However a queue pair ends, its buffers are at home once its completion queues were polled empty.
+//! However a queue pair ends, its buffers are back once its completion queues were polled empty.
 
 use proverbs::memory::Owned;
 use proverbs::prelude::*;
@@ -30,7 +30,7 @@ pub const WAYS: [Way; 6] = [
     Way::DrainAndReset,
 ];
 
-/// Ends a queue pair with these completion queues. One that is reset lives on, in RESET.
+/// Ends a queue pair with these completion queues. A reset leaves it in RESET.
 pub fn end<T, S, P>(
     way: Way,
     qp: QueuePair<T, S, P>,
@@ -59,7 +59,7 @@ where
 
 profile! { Ring { signaling: Selective, initiator: NoReads } }
 
-/// With receives that were used, and others, and sends that nobody receives.
+/// Uses some receives and leaves others, and sends without a receive at the peer.
 fn with_receives_of_its_own<P>()
 where
     P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread>,
@@ -83,7 +83,7 @@ where
     }
 }
 
-/// What the tests post, on queue pairs of either way of signaling.
+/// The messages of the tests, with either kind of signaling.
 trait Exchange {
     /// Sends a message without a buffer.
     fn say(&mut self);
@@ -143,7 +143,7 @@ fn a_queue_pair_of_ud_leaves_no_buffer_behind() {
     }
 }
 
-/// Three receives of a shared queue were used, and the device may take their completions along.
+/// Three receives of a shared queue were used, and the device may remove their completions.
 fn with_a_shared_receive_queue<P>(send: impl Fn(&mut QueuePair<Rc, Rts, P>, Buf))
 where
     P: Profile<Entry = Buf, Receive = SharedRq, Threads = AnyThread>,
@@ -162,7 +162,7 @@ where
             }
             _ => end(way, server, &mut [&mut sends, &mut receives]),
         };
-        // (The queue pair is destroyed as the first of them was seen empty.)
+        // (The queue pair is destroyed when the first completion queue was found empty.)
         poll_empty(&mut receives);
         poll_empty(&mut sends);
         let counts = (pool.available(), feed.available(), srq.recvs_outstanding());
@@ -189,10 +189,10 @@ fn a_ring_with_a_shared_receive_queue_leaves_no_buffer_behind() {
     });
 }
 
-/// Its completion queues, or the shared receive queue, are dropped after the queue pair, and nobody
-/// polls.
+/// Its completion queues, or the shared receive queue, are dropped after the queue pair, without a
+/// poll.
 #[test]
-fn buffers_come_home_without_a_poll_if_the_other_objects_end_too() {
+fn buffers_return_without_a_poll_when_the_other_objects_end() {
     for way in [Way::Drop, Way::Destroy, Way::DestroyAny] {
         for srq_first in [false, true] {
             let Asked { feed, pool, sends, receives, srq, client, mut server, .. } =

@@ -1,4 +1,4 @@
-//! Endpoints: what a queue pair tells its peer, and connecting by that.
+//! Endpoints: the description that a queue pair sends its peer, and connecting with it.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -51,7 +51,7 @@ where
 }
 
 #[test]
-fn an_endpoint_says_what_the_port_and_the_queue_pair_are() {
+fn an_endpoint_describes_the_port_and_the_queue_pair() {
     fails_on!(Iwarp, "R24.5");
     let (a, _b) = sides::<DefaultProfile, DefaultProfile>();
     let (mine, port) = (a.connector.endpoint(), a.dev.ctx.query_port(1).unwrap());
@@ -89,7 +89,7 @@ fn two_sides_connect_send_and_read() {
         side.connector.set_initiator_depth(ReadDepth::new(2).unwrap());
         side.region.write_at(0, &[byte; 8]).unwrap();
         let (mut qp, peer) = side.connector.connect(&mut side.stream, long()).unwrap();
-        assert_eq!(peer.psn().get(), 0xff_ffff, "as the peer's program set it");
+        assert_eq!(peer.psn().get(), 0xff_ffff, "as set by the peer's program");
         let attr = qp.query().unwrap();
         assert_eq!((attr.state, attr.path_mtu), (Some(QpState::Rts), Some(Mtu::Bytes512)));
         let (serves, wants) = (byte, 2.min(3 - byte));
@@ -97,7 +97,7 @@ fn two_sides_connect_send_and_read() {
         qp.post_send(wr::Send::new(filled(&side.pool, &[byte; 4]))).unwrap();
         let from = peer.region::<RemoteRead>(0).unwrap();
         qp.post_send(wr::RdmaRead::new(filled(&side.pool, &[0; 8]), from.read())).unwrap();
-        // Once both have posted, polling is all that is left to do.
+        // Once both have posted, only polling is left to do.
         side.stream.write_all(b"!").unwrap();
         side.stream.read_exact(&mut [0]).unwrap();
         let mut entries = Vec::new();
@@ -111,7 +111,7 @@ fn two_sides_connect_send_and_read() {
             }
         }
         assert_eq!(entries[0][..8], [3 - byte; 8]);
-        // Both are done before either is gone.
+        // Both are done before either is dropped.
         side.stream.write_all(b"!").unwrap();
         side.stream.read_exact(&mut [0]).unwrap();
     };
@@ -122,7 +122,7 @@ fn two_sides_connect_send_and_read() {
 
 /// Proves R4.7.
 #[test]
-fn a_peer_that_serves_no_reads_is_for_profiles_without() {
+fn a_peer_without_reads_needs_a_profile_without_reads() {
     fails_on!(Iwarp, "R24.5");
     let (a, mut b) = sides::<DefaultProfile, Modest>();
     b.connector.set_responder_depth(ResponderDepth::new(0).unwrap());
@@ -141,13 +141,13 @@ fn a_peer_that_serves_no_reads_is_for_profiles_without() {
                 `initiator: NoReads`";
     assert_eq!(refused.to_string(), text);
     other.join().unwrap();
-    // Nothing is lost: the queue pair is as it was, and connects to another.
-    let Stage::Init(qp) = refused.into_object() else { panic!("nothing was done to it") };
+    // Nothing is lost: the queue pair is unchanged, and connects to another peer.
+    let Stage::Init(qp) = refused.into_object() else { panic!("the queue pair was changed") };
     assert_eq!(qp.query().unwrap().state, Some(QpState::Init));
 }
 
 #[test]
-fn bad_bytes_give_the_queue_pair_back() {
+fn bad_bytes_return_the_queue_pair() {
     fails_on!(Iwarp, "R24.5");
     let (mut a, b) = sides::<DefaultProfile, DefaultProfile>();
     let recv = wr::Recv::new(poisoned(&a.pool));
@@ -163,7 +163,7 @@ fn bad_bytes_give_the_queue_pair_back() {
     };
     assert_eq!(error.received(), [b'x'; 56]);
     assert_eq!(qp.recvs_outstanding(), 1);
-    // The peer hears of it.
+    // The peer receives the refusal.
     drop(a.stream);
     let mut heard = Vec::new();
     other.read_to_end(&mut heard).unwrap();
@@ -172,7 +172,7 @@ fn bad_bytes_give_the_queue_pair_back() {
 
 /// Proves R5.5.
 #[test]
-fn another_transport_is_refused_and_other_transports_tell_of_themselves() {
+fn another_transport_is_refused() {
     fails_on!(Iwarp, "R24.5");
     let (a, b) = sides::<DefaultProfile, DefaultProfile>();
     let (dev, pd) = (&a.dev, a.dev.ctx.alloc_pd().unwrap());
@@ -204,8 +204,8 @@ const SHORT: Duration = Duration::from_millis(if cfg!(miri) { 500 } else { 50 })
 
 type Connected = Result<QueuePair<Rc, Rts>, Refused<Stage<DefaultProfile>, ConnectError>>;
 
-/// Connects to a peer that says this, within `time`; the failure, what the peer heard, and the
-/// streams' time-outs, which are as they were.
+/// Connects to a peer that sends this, within `time`. Returns the error, the bytes that the peer
+/// received, and the streams' time-outs, which must be unchanged.
 fn connect_to(
     says: impl FnOnce(Vec<u8>) -> Vec<Say>,
     deaf_after: Option<(usize, io::ErrorKind)>,
@@ -225,7 +225,7 @@ fn connect_to(
     (result, stream.heard)
 }
 
-/// The queue pair of a failure, which still has its receive, as far as it came, and the words.
+/// The state and message of a failure. The queue pair still has its receive.
 fn failed(result: Connected) -> (&'static str, String) {
     let (stage, error) = result.expect_err("the peer is a bad one").into_parts();
     let (stage, left) = match &stage {
@@ -233,16 +233,15 @@ fn failed(result: Connected) -> (&'static str, String) {
         Stage::Rtr(qp) => ("RTR", qp.recvs_outstanding()),
         Stage::Rts(qp) => ("RTS", qp.recvs_outstanding()),
     };
-    assert_eq!(left, 1, "the queue pair is as it was");
+    assert_eq!(left, 1, "the queue pair is unchanged");
     (stage, error.to_string())
 }
 
 #[test]
-fn a_peer_that_stops_is_waited_for_no_longer_than_asked() {
+fn a_peer_that_stops_does_not_exceed_the_time_limit() {
     fails_on!(Iwarp, "R24.5");
     let after = format!("within {SHORT:?}");
-    // It says nothing, not all of its endpoint (that with one region has 80 bytes), or no last
-    // word.
+    // It sends nothing, part of its endpoint (which has 80 bytes with one region), or no last word.
     for (said, reached, came) in
         [(0, "INIT", "0 of 56"), (30, "INIT", "30 of 80"), (80, "RTS", "0 of 4")]
     {
@@ -256,15 +255,15 @@ fn a_peer_that_stops_is_waited_for_no_longer_than_asked() {
             (stage, text),
             (reached, format!("received {came} bytes from the peer {after}"))
         );
-        // All was said, so the peer can be told.
+        // Everything was sent, so the peer can receive the refusal.
         let last = if stage == "INIT" { b"pvno" } else { b"pvok" };
         assert!(heard.ends_with(last), "{}", heard.escape_ascii());
     }
 }
 
-/// A byte now and then is no progress that counts.
+/// A byte now and then does not extend the time.
 #[test]
-fn a_peer_that_drips_is_waited_for_no_longer_than_asked() {
+fn a_slow_peer_does_not_exceed_the_time_limit() {
     fails_on!(Iwarp, "R24.5");
     let dripping = |whole: Vec<u8>, from: usize| -> Vec<Say> {
         let start = Say::Bytes(whole[..from].to_vec());
@@ -282,7 +281,7 @@ fn a_peer_that_drips_is_waited_for_no_longer_than_asked() {
 }
 
 #[test]
-fn a_last_word_may_come_in_pieces() {
+fn a_last_word_may_arrive_in_pieces() {
     fails_on!(Iwarp, "R24.5");
     let pieces = |word: &[u8; 4]| {
         let word = *word;
@@ -310,7 +309,7 @@ fn a_last_word_may_come_in_pieces() {
 }
 
 #[test]
-fn a_stream_that_fails_in_the_middle_says_what_had_come() {
+fn a_failing_stream_reports_the_bytes_received() {
     fails_on!(Iwarp, "R24.5");
     let cases: [(usize, &[u8], &str, usize); 3] =
         [(0, b"", "INIT", 0), (20, b"", "INIT", 20), (usize::MAX, b"pv", "RTS", 2)];
@@ -346,29 +345,29 @@ fn a_stream_that_fails_in_the_middle_says_what_had_come() {
     }
 }
 
-/// Its own last word is not heard: then it does not count on the peer's.
+/// If our last word is not delivered, the peer's does not count.
 #[test]
-fn a_peer_that_does_not_hear_the_last_word() {
+fn a_peer_that_does_not_receive_the_last_word() {
     fails_on!(Iwarp, "R24.5");
     let says = |whole: Vec<u8>| vec![Say::Bytes(whole), Say::Bytes(b"pvok".to_vec())];
     let (result, heard) = connect_to(says, Some((80, io::ErrorKind::TimedOut)), SHORT);
     let text = format!("received 0 of 4 bytes from the peer within {SHORT:?}");
     assert_eq!((failed(result), heard.len()), (("RTS", text), 80));
-    // One that went away meanwhile, whatever it said before.
+    // A peer that went away, whatever it sent before.
     let (result, heard) = connect_to(says, Some((80, io::ErrorKind::BrokenPipe)), long());
     let (stage, text) = failed(result);
     assert_eq!((stage, heard.len()), ("RTS", 80));
     assert!(text.starts_with("the stream to the peer failed after 0 bytes: "), "{text}");
-    // And a stream that takes nothing any more, and says so by no error.
+    // A stream that accepts no more bytes and returns no error.
     let (result, heard) = connect_to(says, Some((80, io::ErrorKind::WriteZero)), SHORT);
     let (stage, text) = failed(result);
     assert_eq!((stage, heard.len()), ("RTS", 80));
     assert!(text.starts_with("the stream to the peer failed after 0 bytes: "), "{text}");
 }
 
-/// One that cannot be held to a deadline is not waited for without one.
+/// A stream without time-outs is not used without one.
 #[test]
-fn a_stream_that_takes_no_deadline() {
+fn a_stream_without_time_outs() {
     fails_on!(Iwarp, "R24.5");
     let (mine, theirs) = sides::<DefaultProfile, DefaultProfile>();
     let mut stream = Scripted::new([Say::Bytes(theirs.connector.endpoint().to_bytes())]);
@@ -380,7 +379,7 @@ fn a_stream_that_takes_no_deadline() {
 }
 
 #[test]
-fn a_failure_says_where_it_comes_from() {
+fn an_error_names_its_source() {
     fails_on!(Iwarp, "R24.5");
     use std::error::Error;
     let hangs_up = |_: Vec<u8>| vec![Say::Fail(io::ErrorKind::ConnectionReset)];
@@ -394,9 +393,9 @@ fn a_failure_says_where_it_comes_from() {
     assert!(ConnectError::PeerRefused.source().is_none());
 }
 
-/// A refusal in the middle of an endpoint would be read as a part of it.
+/// A refusal in the middle of an endpoint would be read as part of it.
 #[test]
-fn a_peer_that_does_not_listen_is_not_told_in_the_middle() {
+fn no_refusal_is_sent_in_the_middle_of_an_endpoint() {
     fails_on!(Iwarp, "R24.5");
     let (result, heard) =
         connect_to(|whole| vec![Say::Bytes(whole)], Some((10, io::ErrorKind::TimedOut)), SHORT);

@@ -1,4 +1,4 @@
-//! Completions that are no success: the status says why, and the buffer comes back with it.
+//! Failed completions: the status gives the reason, and the buffer comes back with it.
 
 use proverbs::bounded::{RnrRetries, RnrRetry, Timeout};
 use proverbs::completion::{Direction, Failed};
@@ -81,9 +81,9 @@ fn keys_and_ranges_that_the_peer_did_not_grant() {
         post(&mut p, nowhere, buf);
         let failed = poll(&p.dev, &mut p.ca, 1).remove(0);
         assert!(failed.failed(Direction::Send, WcStatus::RemAccess).entry.is_some());
-        // R10.17: the responder stops too; its receive is flushed.
+        // R10.17: the responder stops too, and its receive is flushed.
         states(&p, QpState::Err, QpState::Err);
-        // Soft-RoCE has taken a receive for a WRITE_WITH_IMM before it looks at the key.
+        // Soft-RoCE takes a receive for a WRITE_WITH_IMM before it checks the key.
         let status = match name {
             "WRITE_WITH_IMM" => {
                 by_rule!(p.dev, "R10.16", loopback: WcStatus::WrFlush, rxe: WcStatus::RemAccess)
@@ -97,9 +97,9 @@ fn keys_and_ranges_that_the_peer_did_not_grant() {
 
 /// Proves R6.7.
 #[test]
-fn rights_of_the_region_are_the_devices_to_check() {
+fn the_device_checks_the_rights_of_the_region() {
     fails_on!(Siw, "R24.12");
-    // Keys whose region grants less than the type that the peer took them for.
+    // Keys whose region grants fewer rights than the type that the peer assumed.
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteRead>(64).unwrap();
     let taken = RemoteSlice::<RemoteWrite>::from_bytes(&{
@@ -114,7 +114,7 @@ fn rights_of_the_region_are_the_devices_to_check() {
     region.read_at(0, &mut bytes).unwrap();
     assert_eq!(bytes, [0; 8]);
 
-    // A range that runs out of it.
+    // A range that exceeds it.
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let end = region.remote().slice(60, 4).unwrap();
@@ -210,16 +210,16 @@ fn moving_to_error_flushes_everything_in_order() {
     }
     assert_eq!((sends, receives), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
     assert_eq!((b.sends_outstanding(), b.recvs_outstanding()), (0, 0));
-    // Once more is no harm.
+    // A second call does no harm.
     let b = b.to_error().unwrap();
     drop(b);
     assert_eq!((pool.available(), poll_empty(&mut cb)), (40, 0));
 }
 
-/// Whatever becomes of a work request, its outcome has its number and that of its queue pair, also
-/// when it no longer borrows the completion queue. Proves R17.7.
+/// Every outcome has the number of its work request and of its queue pair, even when it no longer
+/// borrows the completion queue. Proves R17.7.
 #[test]
-fn every_outcome_names_its_work_request_and_queue_pair() {
+fn every_outcome_has_its_work_request_and_queue_pair() {
     fails_on!(IwarpOtherwise, "R24.7"); // it posts in the error state
     let Pair { mut a, b: _b, mut ca, pool, dev, pd, .. } = Pair::<Rc>::new();
     let region = pd.register::<RemoteWrite>(64).unwrap();
@@ -264,7 +264,7 @@ fn sends_posted_in_the_error_state_are_flushed() {
     for (i, done) in poll(&dev, &mut ca, 3).into_iter().enumerate() {
         holds(done.flushed(Direction::Send).unwrap(), &[i as u8]);
     }
-    // As before it, the limit is the crate's.
+    // As before, the crate enforces the limit.
     let uc = Pair::<Uc>::new();
     let mut a = uc.a.to_error().unwrap();
     let mut ca = uc.ca;

@@ -1,4 +1,4 @@
-//! Completion channels: sleeping until something is there, and never past it.
+//! Completion channels: sleeping until a completion is there, without missing one.
 
 use std::os::fd::AsRawFd;
 use std::thread;
@@ -36,7 +36,8 @@ fn first_byte<'cq>(completions: impl Iterator<Item = Completion<'cq, Buf>>) -> V
     completions.map(|completion| completion.into_entry().unwrap()[0]).collect()
 }
 
-/// Whether a descriptor never blocks: an event that poll(2) reported may be gone when it is read.
+/// Whether reading a descriptor never blocks: an event that poll(2) reported may be gone when it is
+/// read.
 fn never_blocks(fd: &impl AsRawFd) -> bool {
     let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
     let info = std::fs::read_to_string(path).unwrap();
@@ -84,7 +85,7 @@ fn calls_that_must_not_block_do_not_after_a_wait() {
 
 /// Proves R13.3.
 #[test]
-fn what_is_there_already_is_not_slept_past() {
+fn a_wait_does_not_sleep_past_pending_completions() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     for i in 0..3 {
         to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -96,7 +97,7 @@ fn what_is_there_already_is_not_slept_past() {
 
 /// Proves R13.1, R13.2, R13.4.
 #[test]
-fn every_wait_of_many_finds_something() {
+fn every_one_of_many_waits_finds_a_completion() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     for i in 0..10u8 {
         to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -104,7 +105,7 @@ fn every_wait_of_many_finds_something() {
         assert_eq!(first_byte(channel.wait(&mut cq).unwrap()), [i]);
         poll(&p.dev, &mut p.ca, 1);
     }
-    // Events that nobody took, and events of an empty queue, are no harm.
+    // Events that were not taken, and events of an empty queue, do no harm.
     assert_eq!(poll_empty(&mut cq), 0);
     drop((to, channel, cq));
 }
@@ -145,7 +146,7 @@ fn another_thread_wakes_the_sleeper() {
 }
 
 #[test]
-fn errors_wake_too() {
+fn errors_wake_a_sleeper_too() {
     fails_on!(Siw, "R24.12");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -159,7 +160,7 @@ fn errors_wake_too() {
 
 /// Proves R13.2, R13.5.
 #[test]
-fn only_what_is_solicited_wakes_but_all_is_returned() {
+fn only_solicited_completions_wake_but_all_are_returned() {
     fails_on!(Siw, "R13.5");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     for _ in 0..3 {
@@ -172,7 +173,7 @@ fn only_what_is_solicited_wakes_but_all_is_returned() {
     p.a.post_send(wr::Send::new(filled(&p.pool, &[2])).solicited()).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     assert_eq!(event(&p.dev, &mut channel), cq.id());
-    // Both are there, and it is not armed any more.
+    // Both are there, and the queue is no longer armed.
     assert_eq!(first_byte(cq.poll().unwrap()), [1, 2]);
     p.a.post_send(wr::Send::new(filled(&p.pool, &[3])).solicited()).unwrap();
     poll(&p.dev, &mut p.ca, 1);
@@ -182,7 +183,7 @@ fn only_what_is_solicited_wakes_but_all_is_returned() {
 
 /// Proves R13.6.
 #[test]
-fn what_was_armed_for_any_is_not_weakened() {
+fn an_arming_for_any_completion_is_not_weakened() {
     fails_on!(Siw, "R13.6");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -194,7 +195,7 @@ fn what_was_armed_for_any_is_not_weakened() {
 
 /// Proves R13.5.
 #[test]
-fn failures_wake_who_waits_for_what_is_solicited() {
+fn failures_wake_a_sleeper_for_solicited_completions() {
     fails_on!(Siw, "R13.5");
     let Waiting { p, mut to, mut cq, mut channel } = waiting();
     to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -221,12 +222,12 @@ fn failures_wake_who_waits_for_what_is_solicited() {
 
 /// Proves R13.5.
 #[test]
-fn failed_sends_wake_where_the_device_says_so() {
+fn failed_sends_wake_if_the_device_says_so() {
     fails_on!(Siw, "R13.5");
     let Waiting { p, mut to, mut cq, mut channel } = waiting();
     let dead = p.a.to_error().unwrap();
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
-    // The peer does not answer any more, so it stays until it is flushed.
+    // The peer no longer answers, so the send stays until it is flushed.
     to.post_send(wr::Send::inline_slice(b"x")).unwrap();
     let to = to.to_error().unwrap();
     let mut deadline = p.dev.deadline("the send is flushed");
@@ -264,7 +265,7 @@ fn one_channel_serves_many_queues() {
     let mut third: CompletionQueue = dev.ctx.cq(20).channel(&channel).create().unwrap();
     let wish = Wish::new();
     let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();
-    // Sends complete into the first queue, receives into the third.
+    // Sends complete on the first queue, receives on the third.
     let b = pd.create_qp::<Rc, DefaultProfile>(&first, &third, wish.depth).unwrap();
     let (mut a, mut b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
     for round in 0..3 {
@@ -279,7 +280,7 @@ fn one_channel_serves_many_queues() {
         assert_eq!(channel.wait_any(&mut all, None).unwrap(), Some(0));
         first.poll().unwrap().for_each(drop);
     }
-    // An event tells which queue it is of.
+    // An event identifies its queue.
     assert_ne!(first.id(), third.id());
     while channel.try_event().unwrap().is_some() {}
     assert!(first.poll_or_arm(Notify::Any).unwrap().is_empty());
@@ -292,7 +293,7 @@ fn one_channel_serves_many_queues() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
-fn a_wait_ends_with_its_time() {
+fn a_wait_ends_in_time() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     let short = Duration::from_millis(1);
     assert!(channel.wait_timeout(&mut cq, short).unwrap().is_empty());

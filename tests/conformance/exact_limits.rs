@@ -1,5 +1,5 @@
-//! Exactly the limit is taken, and one more is not: slots, rooms, regions, what the device has at
-//! most, the ends of rings.
+//! The exact limit is accepted, and one more is rejected: slots, queue room, regions, device
+//! maxima, the ends of rings.
 
 use proverbs::memory::{Container, OutOfBounds};
 use proverbs::post::PostErrorKind;
@@ -13,9 +13,9 @@ fn labelled(pool: &Pool, from: usize, n: usize) -> impl ExactSizeIterator<Item =
     (from..from + n).map(|i| filled(pool, &[i as u8])).collect::<Vec<_>>().into_iter()
 }
 
-/// A chain that takes all the room there is, also where that is found by looking.
+/// A chain that uses all the room, even if that requires reading the completion counter.
 #[test]
-fn a_chain_takes_all_the_room() {
+fn a_chain_uses_all_the_room() {
     let wish = Wish { depth: Depth { send: 3, recv: 3 }, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
     for _ in 0..3 {
@@ -29,8 +29,7 @@ fn a_chain_takes_all_the_room() {
     }
 }
 
-/// Lists to which `extend` adds `more` where there are `had`, with room for four by the slots, or
-/// by the queue.
+/// `extend` adds `more` to lists of `had`; slots or queue have room for four.
 macro_rules! lists_grow {
     ($name:ident, $profile:ty) => {
         #[test]
@@ -98,8 +97,8 @@ lists_grow!(lists_grow_to_their_last_slot_where_all_complete, DefaultProfile);
 lists_grow!(lists_grow_to_their_last_slot_where_some_complete, Ring);
 
 #[test]
-fn lists_of_what_room_a_queue_has_left() {
-    // Slots for more than the queue has, and some of that taken.
+fn lists_use_the_rest_of_the_room() {
+    // More slots than the queue has room for, some of it in use.
     for taken in 0..=4 {
         let wish = Wish { depth: Depth { send: 4, recv: 4 }, ..Wish::new() };
         let mut p = Pair::<Rc>::with(&wish);
@@ -133,12 +132,13 @@ fn lists_of_what_room_a_queue_has_left() {
     }
 }
 
-/// Lists of every length, from every slot of a ring on, come back in order and once.
+/// Lists of every length, starting at every slot of a ring, come back once and in order.
 #[test]
 fn lists_across_the_end_of_a_ring() {
     fails_on!(Iwarp, "R24.2");
     fails_on!(NoRings);
-    // Rings have a power of two of slots, with some to spare: 127 and 128 lie on both sides of one.
+    // Rings have a power-of-two number of slots, with some spare: 127 and 128 are on different
+    // sides of one.
     let depths: &[u32] = if cfg!(miri) { &[5] } else { &[1, 5, 126, 127, 128, 129] };
     for &depth in depths {
         let wish = Wish {
@@ -152,7 +152,7 @@ fn lists_across_the_end_of_a_ring() {
         let rounds = if cfg!(miri) { 6 } else { 9 };
         let mut slots = SendSlots::<130>::new();
         for round in 0..rounds {
-            // All of it in turn with a part, so that each round begins elsewhere.
+            // Alternates between a full round and part of one, so that each round begins elsewhere.
             for n in [depth as usize, 1 + round % depth as usize] {
                 let mut list = p.a.send_list(&mut slots);
                 let bufs = labelled(&p.pool, 0, n);
@@ -170,8 +170,8 @@ fn lists_across_the_end_of_a_ring() {
                 let full = PostErrorKind::QueueFull { asked: depth + 1, room: depth };
                 assert_eq!(error.unwrap_err().kind(), full);
                 list.post().unwrap();
-                // By `fold`, which has a way of its own around the end; what was is in the slots
-                // behind it.
+                // With `fold`, which has its own code for the end of the ring; the slots behind
+                // have the earlier ones.
                 let mut released = Vec::new();
                 until(&p.dev, "the completion", || {
                     let Some(completion) = p.ca.poll_one().unwrap() else { return false };
@@ -183,7 +183,7 @@ fn lists_across_the_end_of_a_ring() {
                 assert_eq!(released, (0..depth as u8).collect::<Vec<_>>());
                 assert_eq!((p.a.sends_outstanding(), p.a.send_room()), (0, depth as usize));
             }
-            // And some that are posted singly, so that the next begin is another.
+            // And some single posts, so that the next list begins elsewhere.
             for i in 0..1 + round as u8 % 3 {
                 p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
                 let released = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0).1;
@@ -229,7 +229,7 @@ fn cells_of_a_region() {
             assert!(!region.cell(offset).unwrap_err().misaligned);
         }
     }
-    // The cells are where the bytes are.
+    // The cells are at the same place as the bytes.
     region.write_at(8, &7u64.to_ne_bytes()).unwrap();
     let cells =
         [0, 8, 16].map(|at| region.cell(at).unwrap().load(std::sync::atomic::Ordering::SeqCst));
@@ -253,7 +253,7 @@ fn pieces_of_a_region() {
         );
         assert_eq!(region.remote().slice(offset as u64, len as u64).is_ok(), inside);
     }
-    // The last byte is the last byte, and nothing at the end is nothing.
+    // The last byte is accepted, and so is an empty range at the end.
     for (offset, len) in [(23, 1), (24, 0), (0, 0), (0, 24), (7, 2)] {
         let piece = region.piece(offset, len).unwrap();
         assert_eq!((piece.len(), piece.is_empty()), (len, len == 0));
@@ -266,7 +266,7 @@ fn pieces_of_a_region() {
 }
 
 #[test]
-fn what_the_device_has_at_most() {
+fn device_maxima() {
     let dev = Device::open();
     let attr = dev.ctx.query_device().unwrap();
     let too_many = |error: proverbs::Error, what: &str, max: u32| {
@@ -286,7 +286,7 @@ fn what_the_device_has_at_most() {
     let (max, cqe) = (attr.max_qp_wr, attr.max_cqe);
     let cq = dev.ctx.create_cq::<Buf>(cqe.min(2 * max + 1)).unwrap();
     let make = |send, recv| pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send, recv });
-    // A drain has a work request of its own.
+    // A drain needs a separate work request.
     too_many(make(max, 1).unwrap_err(), "max_send_wr", max);
     too_many(make(1, max + 1).unwrap_err(), "max_recv_wr", max);
     // Soft-RoCE has deeper receive queues than completion queues.
@@ -297,10 +297,10 @@ fn what_the_device_has_at_most() {
     }
 }
 
-/// A queue pair that only sends, and one that only receives: posting to the queue of depth 0 fails
-/// at any time, and returns the buffer.
+/// A queue pair that only sends, and one that only receives: posting to the queue of depth 0 always
+/// fails, and returns the buffer.
 #[test]
-fn a_queue_of_depth_0_takes_nothing() {
+fn a_queue_of_depth_0_accepts_nothing() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -333,7 +333,7 @@ fn a_queue_of_depth_0_takes_nothing() {
         _ => None,
     });
     assert_eq!(received.unwrap(), b"one way");
-    is_refused(&mut from, &mut to); // and polling made no room
+    is_refused(&mut from, &mut to); // and polling makes no room
     let mut to = to.to_error().unwrap();
     to.drain(&mut cq, |_| ()).unwrap();
 }

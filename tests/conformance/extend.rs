@@ -1,4 +1,4 @@
-//! `extend` of run-time lists: what is posted, what comes back, whatever the iterator does.
+//! `extend` of run-time lists: posted and returned requests, whatever the iterator does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -9,7 +9,7 @@ use crate::support::*;
 
 profile! { Ring { signaling: Selective, initiator: NoReads } }
 
-/// Buffers that hold 0, 1 and so on.
+/// Buffers with contents 0, 1 and so on.
 fn labelled(pool: &Pool, n: u8) -> Vec<Buf> {
     (0..n).map(|i| filled(pool, &[i])).collect()
 }
@@ -18,7 +18,7 @@ fn labels(bufs: impl Iterator<Item = Buf>) -> Vec<u8> {
     bufs.map(|buf| buf[0]).collect()
 }
 
-/// An iterator whose `size_hint` is what it is told to be.
+/// An iterator with an arbitrary `size_hint`.
 struct Claims<I>(I, (usize, Option<usize>));
 
 impl<I: Iterator> Iterator for Claims<I> {
@@ -33,7 +33,7 @@ impl<I: Iterator> Iterator for Claims<I> {
     }
 }
 
-/// The tests for one profile: sends of `a`, seen by what arrives at `b`, and receives.
+/// The tests for one profile: sends of `a`, observed by their arrival at `b`, and receives.
 macro_rules! tests {
     ($name:ident, $profile:ty) => {
         mod $name {
@@ -46,7 +46,7 @@ macro_rules! tests {
                 labels(got.map(|g| g.received().entry.unwrap()))
             }
 
-            /// Posts the list to a peer that waits, and says what arrived.
+            /// Posts the list to a waiting peer, and returns the messages that arrived.
             macro_rules! posted {
                 ($p:ident, $list:ident) => {{
                     let n = $list.len();
@@ -61,15 +61,15 @@ macro_rules! tests {
             }
 
             #[test]
-            fn what_fits_is_posted_in_order() {
+            fn requests_that_fit_are_posted_in_order() {
                 fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 for n in [0, 1, 4, 8] {
                     let mut p = Both::new();
                     let mut slots = SendSlots::<8>::new();
                     let mut list = p.a.send_list(&mut slots);
                     let mut bufs: Vec<_> = labelled(&p.pool, n).into_iter().map(Some).collect();
-                    // Of known length; behind it one of which no more is known than a bound; and
-                    // one without.
+                    // First an iterator of known length; then one with an upper bound only; and one
+                    // without.
                     let (first, rest) = bufs.split_at_mut(n as usize / 2);
                     list.extend(first.iter_mut().map(|buf| wr::Send::new(buf.take().unwrap())))
                         .unwrap();
@@ -84,7 +84,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn a_bad_one_and_what_came_after_it_are_in_the_error() {
+            fn a_bad_request_and_later_ones_are_in_the_error() {
                 fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 for place in 0..5 {
                     let mut p = Both::new();
@@ -98,7 +98,7 @@ macro_rules! tests {
                     assert_eq!(error.kind(), PostErrorKind::PdMismatch);
                     assert_eq!((error.accepted(), list.len()), (place + 1, place + 1));
                     assert_eq!(labels(error.into_rejected()), (place as u8..5).collect::<Vec<_>>());
-                    // The list is as good as any.
+                    // The list can still be used.
                     list.extend([filled(&p.pool, &[8])].map(wr::Send::new)).unwrap();
                     let expected = [7].into_iter().chain(0..place as u8).chain([8]);
                     assert_eq!(posted!(p, list), expected.collect::<Vec<_>>());
@@ -107,7 +107,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn a_bad_receive_and_what_came_after_it_are_in_the_error() {
+            fn a_bad_receive_and_later_ones_are_in_the_error() {
                 fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 for place in 0..5 {
                     let mut p = Both::new();
@@ -129,7 +129,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn what_is_wrong_besides_buffers_ends_it_there() {
+            fn any_other_mistake_ends_the_list_there() {
                 fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 let mut p = Both::new();
                 let bytes = [9; 100];
@@ -143,7 +143,7 @@ macro_rules! tests {
                     (error.kind(), error.accepted()),
                     (PostErrorKind::InlineTooLong { asked: 65, max: 64 }, 2)
                 );
-                // What was not taken is the caller's.
+                // The requests that were not taken still belong to the caller.
                 assert_eq!((list.len(), lengths.next()), (2, Some(2)));
                 assert_eq!(posted!(p, list), [9, 9]);
             }
@@ -165,7 +165,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn more_than_slots_or_queue_is_refused_after_what_fits() {
+            fn requests_that_fit_precede_an_overflow() {
                 fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 let mut p = Both::new();
                 let mut slots = SendSlots::<3>::new();
@@ -205,7 +205,7 @@ macro_rules! tests {
                     let mut list = p.a.send_list(&mut slots);
                     let result =
                         list.extend(Claims(bufs.map(wr::Send::new), (claimed, Some(claimed))));
-                    // Cut where it said that it ends; refused where it said that it is too long.
+                    // Truncated at the claimed end; rejected if the claim is too long.
                     let n = claimed.min(4);
                     assert_eq!((list.len(), result.is_err()), (n, claimed > 4));
                     drop(result);
@@ -220,7 +220,7 @@ macro_rules! tests {
                     drop((result, list));
                     assert_eq!(p.pool.available(), 40);
                 }
-                // And one that promised more than it has.
+                // And an iterator that claimed more than it has.
                 let mut p = Both::new();
                 let bufs = labelled(&p.pool, 2).into_iter();
                 let mut slots = SendSlots::<4>::new();
@@ -230,11 +230,11 @@ macro_rules! tests {
             }
 
             #[test]
-            fn a_panic_of_the_iterator_posts_nothing_that_was_not_looked_at() {
+            fn a_panic_of_the_iterator_posts_no_unchecked_request() {
                 fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 let foreign = |p: &Both| p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
                 for hint in [Some(5), None] {
-                    // What was pushed stays, or is dropped, and the list can be posted.
+                    // Pushed requests stay or are dropped, and the list can be posted.
                     let mut p = Both::new();
                     let mut slots = SendSlots::<8>::new();
                     let mut list = p.a.send_list(&mut slots);
@@ -250,8 +250,8 @@ macro_rules! tests {
                     let before = if hint.is_some() { vec![7, 0, 1, 2] } else { vec![] };
                     assert_eq!(posted!(p, list), before.into_iter().chain([0]).collect::<Vec<_>>());
 
-                    // A buffer that nobody looked at before the panic is looked at by the next
-                    // step, whichever it is.
+                    // A buffer that was not checked before the panic is checked by the next step,
+                    // whichever it is.
                     for next in 0..3 {
                         let mut p = Both::new();
                         let foreign = foreign(&p);
@@ -263,7 +263,7 @@ macro_rules! tests {
                             None => resume_unwind(Box::new("on purpose")),
                         };
                         let extend = || drop(list.extend(Claims(strange.map(panics), (5, hint))));
-                        // (Pushed one by one, it is refused before.)
+                        // (If pushed one by one, it is rejected earlier.)
                         assert_eq!(catch_unwind(AssertUnwindSafe(extend)).is_err(), hint.is_some());
                         assert_eq!(list.len(), hint.is_some() as usize);
                         let good = || labelled(&p.pool, 2).into_iter().map(wr::Send::new);
@@ -296,7 +296,7 @@ macro_rules! tests {
                         None => resume_unwind(Box::new("on purpose")),
                     };
                     let extend = || drop(list.extend(Claims(strange.map(panics), (5, hint))));
-                    // (Pushed one by one, it is refused before.)
+                    // (If pushed one by one, it is rejected earlier.)
                     assert_eq!(catch_unwind(AssertUnwindSafe(extend)).is_err(), hint.is_some());
                     assert_eq!(list.len(), hint.is_some() as usize);
                     assert_eq!(list.post().is_err(), hint.is_some());

@@ -1,4 +1,4 @@
-//! Extended polling: completions as by `ibv_poll_cq`, with the fields that were asked for.
+//! Extended polling: completions as from `ibv_poll_cq`, with the requested fields.
 
 use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ type BothClocks = (CompletionTs, CompletionWallclock);
 
 const EOPNOTSUPP: i32 = 95;
 
-/// A pair of queue pairs whose completions are polled for the fields.
+/// A pair of queue pairs whose completions have these fields.
 struct Polled<T: Bring<P>, F: WcFields, P: Profile<Entry: Owned> = DefaultProfile> {
     a: QueuePair<T, Rts, P>,
     b: QueuePair<T, Rts, P>,
@@ -58,7 +58,7 @@ where
     }
 }
 
-/// What `n` completions say, each with what `read` makes of its fields.
+/// Polls `n` completions, and returns the result of `read` on the fields of each.
 fn come<F: WcFields, E: Owned, R>(
     dev: &Device,
     cq: &mut CompletionQueueEx<F, E>,
@@ -83,7 +83,7 @@ fn come<F: WcFields, E: Owned, R>(
     all
 }
 
-/// A device without clocks; it says so in both ways (R14.6).
+/// Whether the device has no clock. It reports that in two ways (R14.6).
 fn has_no_clock(dev: &Device) -> bool {
     let can: Option<Can<Timestamps>> = dev.ctx.abilities().unwrap().can();
     let asked = dev.ctx.cq(8).fields::<CompletionTs>().create::<Buf>().map(drop);
@@ -97,7 +97,7 @@ fn has_no_clock(dev: &Device) -> bool {
 /// R14.6.
 /// Proves R14.6.
 #[test]
-fn a_device_without_a_clock_says_so() {
+fn a_device_without_a_clock_reports_it() {
     fails_on!(Siw, "R18.17");
     let dev = Device::open();
     let as_rxe = Device::personality() == Personality::Rxe;
@@ -108,7 +108,7 @@ fn a_device_without_a_clock_says_so() {
     assert_eq!(refused.err(), lacks.then_some(("ibv_create_cq_ex", Some(EOPNOTSUPP))));
 }
 
-/// Each completion has the time when it was made, by the device's clock and by that of the day.
+/// Each completion has the time when it was made, by the device's clock and as a time of day.
 #[test]
 fn completions_have_their_times() {
     let dev = Device::open();
@@ -133,16 +133,16 @@ fn completions_have_their_times() {
         let (ticks, ns) = (clock.between(pair[0].0, pair[1].0), pair[1].1 - pair[0].1);
         assert!(ticks > Duration::ZERO && ticks < Duration::from_secs(60), "{ticks:?}");
         if p.dev.kind == Kind::Loopback {
-            // Two completions are made in each round, and the clock goes on by 8 µs with each.
+            // Two completions are made in each round, and each advances the clock by 8 µs.
             assert_eq!((ticks, ns), (Duration::from_micros(16), 16_000));
         }
     }
     assert_eq!(p.pool.available(), 40);
 }
 
-/// What a poll left to the next one comes with its own times, whichever poll hands it out.
+/// Completions that a poll left over have their own times, whichever poll returns them.
 #[test]
-fn what_was_left_has_its_own_times() {
+fn leftovers_have_their_own_times() {
     let dev = Device::open();
     if has_no_clock(&dev) {
         return println!("this device has no clock");
@@ -203,9 +203,9 @@ macro_rules! connected {
 connected!(rc_says_what_it_says, Rc);
 connected!(uc_says_what_it_says, Uc);
 
-/// The fields of a datagram: its source, its immediate, and what was asked for.
+/// The fields of a datagram: its source, its immediate, and the requested fields.
 #[test]
-fn ud_says_what_it_says() {
+fn a_datagram_completion_has_its_fields() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Polled::<Ud, DlidPathBits>::new();
     let (dev, pd) = (p.dev.clone(), p.pd.clone());
@@ -223,7 +223,7 @@ fn ud_says_what_it_says() {
     assert_eq!(bits, Some(0), "the port has one LID");
 }
 
-/// A field that was not asked for is not read.
+/// A field that was not requested is not read.
 #[test]
 fn a_datagram_without_fields() {
     fails_on!(Iwarp, "R24.2");
@@ -237,9 +237,9 @@ fn a_datagram_without_fields() {
     assert_eq!((got.src_qp.get(), got.payload()), (p.a.qp_num(), &b"hello"[..]));
 }
 
-/// A drain polls as it does elsewhere: what was posted before the failure and after it comes home.
+/// A drain polls as usual: requests posted before and after the failure return.
 #[test]
-fn what_is_flushed_comes_home() {
+fn flushed_requests_return() {
     fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -252,9 +252,9 @@ fn what_is_flushed_comes_home() {
     p.ca.destroy().unwrap();
 }
 
-/// A failure has its cause, and no time, which is not promised.
+/// A failure has a status, but no time, which is not promised.
 #[test]
-fn what_fails_has_no_time() {
+fn a_failure_has_no_time() {
     let dev = Device::open();
     if has_no_clock(&dev) {
         return println!("this device has no clock");
@@ -267,9 +267,9 @@ fn what_fails_has_no_time() {
     assert_eq!(ticks, None);
 }
 
-/// The key that a message ended stands where an immediate would.
+/// An invalidated key is in the field of an immediate.
 #[test]
-fn an_ended_key_is_named() {
+fn an_invalidated_key_is_reported() {
     fails_on!(IwarpOtherwise, "R24.15");
     let mut p = Polled::<Rc, (), Any>::new();
     let region: MemoryRegion<Windowed<LocalWrite>> = p.pd.register(64).unwrap();
@@ -309,17 +309,17 @@ fn selective_sends_are_released() {
     assert_eq!((released, p.a.sends_outstanding()), (vec![0, 1, 2], 0));
 }
 
-/// Messages 0, 1 and so on from `a` to `b`, all of them received.
+/// Sends messages 0, 1 and so on from `a` to `b`, which receives all of them.
 fn arrived<F: WcFields>(p: &mut Polled<Rc, F>, n: u8) {
     for i in 0..n {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
     }
-    // On RC the sender's completions say that the receiver's are there.
+    // On RC the sender's completions show that the receiver's are there.
     come(&p.dev, &mut p.ca, n.into(), |_| ());
 }
 
-/// A panic in the loop: no start is left without its end, and the next poll has the rest.
+/// A panic in the loop: every start still has its end, and the next poll returns the rest.
 /// Proves R14.1.
 #[test]
 fn a_panic_between_completions_loses_none() {
@@ -340,7 +340,8 @@ fn a_panic_between_completions_loses_none() {
     arrived(&mut p, 1);
 }
 
-/// A forgotten iterator loses what it did not hand out, and nothing else: the queue is not locked.
+/// Forgetting an iterator loses the completions that it did not return, and nothing else: the queue
+/// is not locked.
 /// Proves R14.1.
 #[test]
 fn a_forgotten_iterator_leaves_nothing_locked() {
@@ -357,10 +358,10 @@ fn a_forgotten_iterator_leaves_nothing_locked() {
     assert_eq!(next.received().data(), [0]);
 }
 
-/// More than a poll hands out; what is there comes in order, with polls of both kinds mixed.
+/// More completions than a poll returns arrive in order, with both kinds of polls mixed.
 /// Proves R14.3.
 #[test]
-fn more_than_a_batch_comes_in_order() {
+fn more_than_a_batch_arrives_in_order() {
     fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     for round in 0..3u8 {
@@ -381,9 +382,9 @@ fn more_than_a_batch_comes_in_order() {
     assert_eq!(p.pool.available(), 40);
 }
 
-/// What a destroyed queue pair leaves comes home with polls, as it does elsewhere.
+/// Buffers left by a destroyed queue pair return with polls, as usual.
 #[test]
-fn what_is_orphaned_comes_home() {
+fn orphaned_buffers_return() {
     fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     for _ in 0..3 {
@@ -398,7 +399,7 @@ fn what_is_orphaned_comes_home() {
     p.cb.destroy().unwrap();
 }
 
-/// A queue that queue pairs complete into is given back, and still polled for its fields.
+/// A queue that queue pairs still use is returned, and can still be polled with its fields.
 #[test]
 fn a_queue_in_use_is_not_destroyed() {
     fails_on!(Siw, "R18.17");
@@ -408,9 +409,9 @@ fn a_queue_in_use_is_not_destroyed() {
     assert!(format!("{cb:?}").contains("wc_flags 0x7f"), "{cb:?}");
 }
 
-/// A wait finds them; the next poll has them with their fields.
+/// A wait finds the completions; the next poll returns them with their fields.
 #[test]
-fn a_channel_wakes_for_them() {
+fn a_channel_wakes_for_completions_with_fields() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let (pd, wish) = (dev.ctx.alloc_pd().unwrap(), Wish::new());
@@ -445,9 +446,9 @@ fn a_channel_wakes_for_them() {
     assert_eq!(received.collect::<Vec<_>>(), [Some(WcOpcode::Recv)]);
 }
 
-/// In a lane it is single-threaded too, where the device has that.
+/// In a lane the queue is also single-threaded, if the device supports that.
 #[test]
-fn a_lane_has_them() {
+fn a_lane_supports_extended_polling() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let (pd, wish) = (dev.ctx.alloc_pd().unwrap(), Wish::new());

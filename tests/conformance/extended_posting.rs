@@ -1,4 +1,4 @@
-//! Extended posting: the same work requests, each post in one session.
+//! Extended posting: the same work requests, with one session per post.
 
 use proverbs::completion::WcOpcode;
 use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
@@ -17,13 +17,13 @@ profile! { Writer { posting: ExtendedPosting, initiator: NoReads } }
 profile! { Wide { posting: ExtendedPosting, max_send_sge: 129 } }
 profile! { AsWide { posting: ExtendedPosting, max_send_sge: 128 } }
 
-/// What the second end received: the immediate and the bytes.
+/// The immediates and bytes that the second end received.
 fn got<P: Profile<Entry = Buf>>(p: &mut Pair<Rc, P>, n: usize) -> Vec<(Option<u32>, Vec<u8>)> {
     let got = poll(&p.dev, &mut p.cb, n).into_iter().map(Done::received);
     got.map(|got| (got.imm_data, got.data().to_vec())).collect()
 }
 
-/// Every opcode of RC that carries data, alone and in one list, from a buffer, inline and empty.
+/// Every RC opcode that carries data, alone and in one list, from a buffer, inline and empty.
 ///
 /// Holds E2: a queue pair of extended posting is created with READ and atomics, so no opcode calls
 /// a null pointer.
@@ -84,7 +84,7 @@ fn each_opcode_of_rc_arrives() {
     assert_eq!(&there, b"by far");
 }
 
-/// WRITEs and READs of nothing, which need no bytes at the peer (R3.4).
+/// Empty WRITEs and READs, which need no bytes at the peer (R3.4).
 #[test]
 fn writes_and_reads_of_no_bytes() {
     fails_on!(Iwarp, "R15.1");
@@ -108,7 +108,7 @@ fn writes_and_reads_of_no_bytes() {
 /// UC, and a queue pair without reads, are created for fewer operations.
 /// Proves R15.1.
 #[test]
-fn what_issues_no_reads_writes_and_sends() {
+fn a_queue_pair_without_reads_writes_and_sends() {
     fails_on!(Iwarp, "R24.2");
     fn writes<T: Bring<Writer>>()
     where
@@ -159,8 +159,8 @@ fn datagrams_name_their_destination() {
     );
 }
 
-/// Elements of different lengths arrive as they are, also from librxe, which would send others in a
-/// session; and what is beside them in the list goes with them, in order.
+/// Elements of different lengths arrive unchanged, also from librxe, which would send wrong bytes
+/// in a session. Other requests of the list are posted with them, in order.
 /// Proves R15.10, R15.13.
 #[test]
 fn several_buffers_are_one_message() {
@@ -193,8 +193,8 @@ fn several_buffers_are_one_message() {
     assert_eq!(first(&read), b"9ab");
 }
 
-/// Inline data of a session arrives, whichever operation carries it, alone and in one session.
-/// librxe looks at its flag too, and fails it without.
+/// Inline data of a session arrives with every operation, alone and in one session. librxe also
+/// checks the flag, and fails the request without it.
 /// Proves R15.8.
 #[test]
 fn inline_data_of_a_session_arrives() {
@@ -234,13 +234,13 @@ fn inline_data_of_a_session_arrives() {
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"datagram");
 }
 
-/// The flag of inline data is that of one work request: a buffer behind it in the session is sent
-/// as a buffer. librxe would send its element, which is an address and a key, to the peer.
+/// The inline flag belongs to one work request: a buffer after it in the session is sent as a
+/// buffer. librxe would otherwise send its element, which is an address and a key, to the peer.
 /// Proves R15.9.
 #[test]
 fn a_buffer_beside_inline_data_is_sent_as_a_buffer() {
     fails_on!(Iwarp, "R15.1");
-    // As long as an element.
+    // As long as a scatter/gather element.
     let (buffer, inline) = (b"0123456789abcdef", b"sixteen in line.");
     let mut p = Pair::<Rc, Direct>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
@@ -263,10 +263,10 @@ fn a_buffer_beside_inline_data_is_sent_as_a_buffer() {
     assert_eq!(&there, buffer);
 }
 
-/// BIND, a use by the peer, and both ways in which a key ends.
+/// BIND, use by the peer, and both ways in which a key becomes invalid.
 /// Proves R15.1.
 #[test]
-fn windows_are_bound_and_ended() {
+fn windows_are_bound_and_invalidated() {
     fails_on!(Iwarp, "R15.1");
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<Windowed<LocalWrite>>(128).unwrap();
@@ -311,10 +311,10 @@ fn windows_are_bound_and_ended() {
     drop(lent);
 }
 
-/// The ring of a queue with selective signaling: lists end with the one that is signaled.
+/// The ring of a queue with selective signaling: the last request of a list is signaled.
 /// Proves R15.7.
 #[test]
-fn lists_and_rings_are_as_they_are_otherwise() {
+fn lists_and_rings_work_as_usual() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     for _ in 0..5 {
@@ -337,7 +337,7 @@ fn lists_and_rings_are_as_they_are_otherwise() {
     let got = got(&mut p, 5);
     assert_eq!(got, (0..5u8).map(|i| (None, vec![i; 3])).collect::<Vec<_>>());
 
-    // A list that is given up opens no session.
+    // A list that is dropped opens no session.
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
     list.push(wr::Send::new(filled(&p.pool, b"never"))).unwrap();
@@ -345,7 +345,7 @@ fn lists_and_rings_are_as_they_are_otherwise() {
     assert_eq!((p.a.sends_outstanding(), p.a.send_room()), (0, 8));
 }
 
-/// A macro's list that is unsignaled asks for a completion only if it fills the queue (R9.8).
+/// An unsignaled list of the macro requests a completion only if it fills the queue (R9.8).
 ///
 /// Holds S9: an unsignaled list that fills the queue in a session is signaled, so room returns.
 #[test]
@@ -362,13 +362,13 @@ fn an_unsignaled_list_of_a_session_that_fills_the_queue_is_signaled() {
     let all = (0..4).map(|i| (None, vec![i])).collect::<Vec<_>>();
     assert_eq!(got(&mut p, 4), all);
     let done = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
-    assert_eq!((done.0, done.1.len()), (Ok(()), 4), "the second list asked for a completion");
+    assert_eq!((done.0, done.1.len()), (Ok(()), 4), "the second list requested a completion");
 }
 
-/// What this crate refuses never comes to a session.
+/// Requests that the crate rejects never reach a session.
 /// Proves R15.7.
 #[test]
-fn what_is_wrong_comes_back_before_the_session() {
+fn mistakes_are_returned_before_the_session() {
     fails_on!(Iwarp, "R15.1");
     let mut p = Pair::<Rc, Direct>::new();
     let error = p.a.post_send(wr::Send::inline_slice(&[0; 65])).unwrap_err();
@@ -391,11 +391,11 @@ fn scripted(personality: Personality, fault: Fault) -> Pair<Rc, Direct> {
     p
 }
 
-/// What the device refuses is refused as a whole, and comes back; what is posted next arrives
-/// alone.
+/// A session that the device refuses is refused as a whole, and comes back; only the next post
+/// arrives.
 /// Proves R15.6.
 #[test]
-fn a_full_queue_takes_nothing_of_a_session() {
+fn a_full_queue_accepts_nothing_of_a_session() {
     for (personality, errno) in
         [(Personality::Plain, libc::ENOMEM), (Personality::Rxe, libc::ENOSPC)]
     {
@@ -414,14 +414,14 @@ fn a_full_queue_takes_nothing_of_a_session() {
     }
 }
 
-/// librxe may have written its ring when the kernel refuses, so what was refused stays with it,
-/// unless it says that the ring was full; other providers post nothing.
+/// librxe may have written its ring when the kernel refuses, so a refused session stays with it,
+/// unless it reports that the ring was full. Other providers post nothing.
 ///
 /// Holds E1: a session that librxe rejects after it wrote its ring keeps the buffers with the
 /// device.
 /// Proves R15.6, R15.12.
 #[test]
-fn who_refuses_a_session_has_posted_nothing_but_librxe() {
+fn a_refused_session_posted_nothing_except_on_librxe() {
     let refused = |personality, fault| {
         let mut p = scripted(personality, fault);
         let send = |text: &[u8]| wr::Send::new(filled(&p.pool, text));
@@ -444,7 +444,7 @@ fn who_refuses_a_session_has_posted_nothing_but_librxe() {
 /// R15.1.
 /// Proves R15.1.
 #[test]
-fn a_device_without_sessions_says_so() {
+fn a_device_without_sessions_reports_it() {
     let dev = Device::loopback(&Fabric::with(World::iwarp()));
     let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(40).unwrap());
     let depth = Depth { send: 4, recv: 4 };
@@ -456,14 +456,14 @@ fn a_device_without_sessions_says_so() {
 }
 
 #[test]
-fn more_elements_than_a_session_copies_are_refused_at_once() {
+fn more_elements_than_a_session_copies_are_rejected_at_creation() {
     fails_on!(Iwarp, "R24.4");
     fn refused<T: HasBothQueues>(dev: &Device) {
         let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(40).unwrap());
         let error = pd.create_qp::<T, Wide>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap_err();
         let text = "ibv_create_qp_ex: max_send_sge of extended posting 129 exceeds 128";
         assert_eq!(said(&error), text);
-        // That many are for the device to say.
+        // The device decides about this many.
         let error = pd.create_qp::<T, AsWide>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap_err();
         let max = dev.ctx.query_device().unwrap().max_sge;
         assert_eq!(said(&error), format!("ibv_create_qp_ex: max_send_sge 128 exceeds {max}"));

@@ -1,4 +1,4 @@
-//! `mem::forget` leaks: nothing dangles, and nothing is handed out twice.
+//! `mem::forget` leaks, but nothing dangles, and nothing is returned twice.
 
 use std::future::{Future, pending};
 use std::mem::forget;
@@ -9,27 +9,27 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Messages 0, 1 and so on from `a` to `b`, all of them received.
+/// Sends messages 0, 1 and so on from `a` to `b`, which receives all of them.
 fn arrived(p: &mut Pair<Rc>, n: u8) {
     for i in 0..n {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
     }
-    // On RC the sender's completions say that the receiver's are there.
+    // On RC the sender's completions show that the receiver's are there.
     poll(&p.dev, &mut p.ca, n as usize);
 }
 
 /// Proves R11.2, R17.7.
 #[test]
-fn a_completion() {
+fn forgetting_a_completion() {
     let mut p = Pair::<Rc>::new();
     arrived(&mut p, 3);
     forget(p.cb.poll_one().unwrap().unwrap());
     let rest = poll(&p.dev, &mut p.cb, 2).into_iter();
     let rest: Vec<u8> = rest.map(|done| done.received().data()[0]).collect();
     assert_eq!(rest, [1, 2]);
-    assert_eq!((p.pool.available(), poll_empty(&mut p.cb)), (39, 0), "one buffer is away");
-    // Nobody took it, so the queue counts it as the device's until it goes.
+    assert_eq!((p.pool.available(), poll_empty(&mut p.cb)), (39, 0), "one buffer is lost");
+    // It was never taken, so the queue counts it as outstanding until it ends.
     assert_eq!(p.b.recvs_outstanding(), 1);
     assert_eq!(p.pool.reclaim(&mut p.cb), 0);
     drop(p.b);
@@ -38,7 +38,7 @@ fn a_completion() {
 }
 
 #[test]
-fn the_iterator_of_a_poll() {
+fn forgetting_the_iterator_of_a_poll() {
     let mut p = Pair::<Rc>::new();
     arrived(&mut p, 4);
     let mut completions = p.cb.poll().unwrap();
@@ -53,7 +53,7 @@ fn the_iterator_of_a_poll() {
 }
 
 #[test]
-fn what_an_iterator_did_not_hand_out_comes_with_the_next_poll() {
+fn completions_that_an_iterator_did_not_return_come_with_the_next_poll() {
     let mut p = Pair::<Rc>::new();
     arrived(&mut p, 4);
     let mut seen = Vec::new();
@@ -67,27 +67,27 @@ fn what_an_iterator_did_not_hand_out_comes_with_the_next_poll() {
 }
 
 #[test]
-fn a_dropped_completion_sends_its_buffer_home() {
+fn a_dropped_completion_returns_its_buffer() {
     let mut p = Pair::<Rc>::new();
     arrived(&mut p, 3);
     drop(p.cb.poll().unwrap());
     assert_eq!(poll_empty(&mut p.cb), 3);
     assert_eq!(p.pool.available(), 40);
     arrived(&mut p, 1);
-    // A queue that goes takes home what is in it.
+    // Dropping a completion queue returns the buffers in it.
     drop(p.cb);
     assert_eq!(p.pool.available(), 40);
 }
 
 /// Proves R11.2.
 #[test]
-fn a_queue_pair() {
+fn forgetting_a_queue_pair() {
     let mut p = Pair::<Rc>::new();
     for _ in 0..3 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     forget(p.b);
-    // It is still there, and receives.
+    // It still exists, and receives.
     p.a.post_send(wr::Send::inline(b"leaked")).unwrap();
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"leaked");
     poll(&p.dev, &mut p.ca, 1);
@@ -97,7 +97,7 @@ fn a_queue_pair() {
 }
 
 #[test]
-fn a_refused_post() {
+fn forgetting_a_refused_post() {
     let mut p = Pair::<Rc>::new();
     let buf = filled(&p.pool, b"lost");
     let error =
@@ -116,7 +116,7 @@ fn a_refused_post() {
 
 /// Proves R11.9.
 #[test]
-fn lists_and_released_entries() {
+fn forgetting_lists_and_released_entries() {
     fails_on!(NoRings);
     profile! { Ring { signaling: Selective, initiator: NoReads } }
     let mut p = Pair::<Rc, Ring>::new();
@@ -127,7 +127,7 @@ fn lists_and_released_entries() {
     let mut list = p.a.send_list(&mut slots);
     list.push(wr::Send::new(filled(&p.pool, b"never posted"))).unwrap();
     forget(list);
-    // The slot of the ring is used again: what was in it is lost, and nothing else.
+    // The slot of the ring is reused: its old entry is lost, and nothing else.
     let send = |i| wr::Send::new(filled(&p.pool, &[i]));
     post_send!(p.a, [send(0), send(1)]).unwrap();
     poll(&p.dev, &mut p.cb, 2);
@@ -138,7 +138,7 @@ fn lists_and_released_entries() {
         forget(released);
         true
     });
-    // What it did not hand out is lost with it.
+    // Entries that it did not return are lost with it.
     p.a.post_send(wr::Send::new(filled(&p.pool, &[2]))).unwrap();
     let (_, released) = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
     assert_eq!(released.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [2]);
@@ -152,8 +152,8 @@ fn lists_and_released_entries() {
     assert_eq!((p.pool.available(), p.b.recvs_outstanding()), (37, 0));
 }
 
-/// One that is orphaned beside a list that was forgotten, which has buffers that a search comes to
-/// first: all of them are home once the queue pair is gone.
+/// A buffer is orphaned while a forgotten list has buffers that a search finds first. All of them
+/// return once the queue pair is gone.
 fn all_come_home(mut qp: QueuePair<Rc, Rts>, cq: &mut CompletionQueue, pool: &Pool, all: usize) {
     qp.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
     drop(qp);
@@ -164,13 +164,13 @@ fn all_come_home(mut qp: QueuePair<Rc, Rts>, cq: &mut CompletionQueue, pool: &Po
 
 /// Holds L15: a forgotten list of sends does not end the search for outstanding buffers early.
 #[test]
-fn a_list_of_sends_beside_what_is_orphaned() {
+fn a_forgotten_list_of_sends_beside_an_orphaned_buffer() {
     let mut p = Pair::<Rc>::new();
     let (all, mut slots) = (p.pool.available(), SendSlots::<4>::new());
     let mut list = p.b.send_list(&mut slots);
     list.extend([(); 3].map(|()| wr::Send::new(poisoned(&p.pool)))).unwrap();
     forget(list);
-    // Later ones that are dropped, posted or refused do not speak for it.
+    // Later lists that are dropped, posted or refused do not stand in for it.
     let mut list = p.b.send_list(&mut slots);
     list.push(wr::Send::new(poisoned(&p.pool))).unwrap();
     drop(list);
@@ -180,7 +180,7 @@ fn a_list_of_sends_beside_what_is_orphaned() {
 
 /// Holds L15: a forgotten list of receives does not end the search for outstanding buffers early.
 #[test]
-fn a_list_of_receives_beside_what_is_orphaned() {
+fn a_forgotten_list_of_receives_beside_an_orphaned_buffer() {
     let mut p = Pair::<Rc>::new();
     let (all, mut slots) = (p.pool.available(), RecvSlots::<4>::new());
     let mut list = p.b.recv_list(&mut slots);
@@ -189,9 +189,10 @@ fn a_list_of_receives_beside_what_is_orphaned() {
     all_come_home(p.b, &mut p.cb, &p.pool, all);
 }
 
-/// What an iterator gave before it panicked is not looked at yet: it may be another domain's.
+/// The requests that an iterator returned before it panicked are not checked yet: they may belong
+/// to another domain.
 #[test]
-fn a_list_of_another_domains_buffers() {
+fn a_forgotten_list_of_another_domains_buffers() {
     let mut p = Pair::<Rc>::new();
     let elsewhere = p.dev.ctx.alloc_pd().unwrap().create_pool(3, 64).unwrap();
     let (all, mut slots) = (p.pool.available(), RecvSlots::<4>::new());
@@ -203,9 +204,9 @@ fn a_list_of_another_domains_buffers() {
     assert_eq!(elsewhere.available(), 3);
 }
 
-/// A list of the macros is forgotten with the future that waits amid it.
+/// A list of the macros is forgotten with the future that is suspended inside it.
 #[test]
-fn a_future_that_waits_amid_a_list() {
+fn a_forgotten_future_suspended_inside_a_list() {
     let mut p = Pair::<Rc>::new();
     let all = p.pool.available();
     let send = || wr::Send::new(poisoned(&p.pool));
@@ -227,10 +228,10 @@ fn a_future_that_waits_amid_a_list() {
     all_come_home(p.b, &mut p.cb, &p.pool, all);
 }
 
-/// The end of a shared receive queue looks for buffers of its own domain alone, unless others may
-/// be in a list that was forgotten.
+/// The end of a shared receive queue searches only buffers of its own domain, unless a forgotten
+/// list may have others.
 #[test]
-fn a_future_that_waits_with_another_domains_buffers() {
+fn a_forgotten_future_with_another_domains_buffers() {
     let dev = Device::open();
     let pds = [(); 2].map(|()| dev.ctx.alloc_pd().unwrap());
     let [pool, elsewhere] = pds.each_ref().map(|pd| pd.create_pool(3, 64).unwrap());

@@ -1,4 +1,4 @@
-//! GID tables, the choice of a GID, and what cannot talk.
+//! GID tables, the choice of a GID, and GIDs that cannot communicate.
 
 use proverbs::bounded::Timeout;
 use proverbs::completion::Direction;
@@ -13,7 +13,7 @@ fn is_ethernet(dev: &Device) -> bool {
 }
 
 #[test]
-fn a_table_has_what_each_index_says() {
+fn a_table_has_the_entry_of_each_index() {
     fails_on!(Siw, "R18.22");
     let dev = Device::open();
     let table = dev.ctx.gid_table(1).unwrap();
@@ -37,7 +37,7 @@ fn a_table_has_what_each_index_says() {
     assert_eq!(dev.ctx.gid_table(9).unwrap_err().errno(), Some(22));
 }
 
-/// A device is found by what it has in this network namespace.
+/// A device is found by its properties in this network namespace.
 #[test]
 fn a_device_is_found_by_its_interface_and_its_addresses() {
     use proverbs::device::{Device as Listed, devices};
@@ -87,10 +87,10 @@ fn a_roce_v2_gid_is_chosen() {
     assert!(matches!(error.kind(), ErrorKind::Unreachable { .. }), "{error}");
 }
 
-/// A connection to what this side cannot reach is refused before RTR, and says both GIDs.
+/// A connection to an unreachable GID is rejected before RTR. The error has both GIDs.
 /// Proves R18.22, R18.23.
 #[test]
-fn what_cannot_talk_is_refused_before_rtr() {
+fn unreachable_gids_are_rejected_before_rtr() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -108,7 +108,7 @@ fn what_cannot_talk_is_refused_before_rtr() {
     let other = GidKind::RoceV1;
     let elsewhere = Gid([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     let link_local = Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    // The scope that this side's GID has not.
+    // The other scope than that of this side's GID.
     let far = if mine.gid.is_link_local() { elsewhere } else { link_local };
     for (gid, kind) in [(mine.gid, other), (far, mine.kind)] {
         let to = peer.endpoint().clone().with_gid(gid).with_gid_kind(kind);
@@ -121,13 +121,13 @@ fn what_cannot_talk_is_refused_before_rtr() {
         assert!(matches!(stage, Stage::Init(_)), "nothing was done");
         let error = to.address(&dev.ctx, 1, Some(dev.gid_index)).unwrap_err();
         assert_eq!(error.to_string(), text);
-        // One that tells no kind is believed.
+        // An endpoint without a kind is accepted.
         let unknown = peer.endpoint().clone().with_gid(gid);
         assert!(unknown.address(&dev.ctx, 1, Some(dev.gid_index)).is_ok());
     }
 }
 
-/// Why it is refused: packets of the other version do not arrive.
+/// The reason for the rejection: packets of the other version do not arrive.
 /// Proves R18.22.
 #[test]
 fn roce_v1_does_not_reach_roce_v2() {

@@ -1,4 +1,4 @@
-//! Paths of InfiniBand: on the device under test if it speaks that, and otherwise on a loopback
+//! Paths of InfiniBand: on the device under test if it is InfiniBand, and otherwise on a loopback
 //! device whose ports have four LIDs.
 
 use proverbs::ErrorKind;
@@ -27,7 +27,7 @@ fn infiniband() -> Device {
     }
 }
 
-/// From the port's LID with these bits to that with those.
+/// The path from the port's LID with bits `from` to its LID with bits `to`.
 fn path(dev: &Device, from: u8, to: u8) -> AddressVector {
     let lid = dev.ctx.query_port(1).unwrap().lid;
     let dlid = lid + u16::from(to);
@@ -59,7 +59,7 @@ fn rts() -> RcRts {
 
 /// Proves R24.9.
 #[test]
-fn a_connection_takes_the_lids_that_its_path_names() {
+fn a_connection_uses_the_lids_of_its_path() {
     let dev = infiniband();
     let most = (1 << dev.ctx.query_port(1).unwrap().lmc) - 1;
     let ((a, b), [mut ca, mut cb], pd) = ends(&dev);
@@ -74,9 +74,9 @@ fn a_connection_takes_the_lids_that_its_path_names() {
     poll(&dev, &mut ca, 1).remove(0).sent();
 }
 
-/// Packets of a connection that come from another LID than it knows are dropped.
+/// Packets of a connection from an unexpected LID are dropped.
 #[test]
-fn a_connection_from_another_lid_is_none() {
+fn packets_from_another_lid_are_dropped() {
     let dev = infiniband();
     if dev.ctx.query_port(1).unwrap().lmc == 0 {
         return;
@@ -89,13 +89,13 @@ fn a_connection_from_another_lid_is_none() {
     poll(&dev, &mut ca, 1).remove(0).failed(Direction::Send, WcStatus::RetryExc);
 }
 
-/// Providers cut them off in silence.
+/// Providers truncate them silently.
 ///
 /// Holds F4: path bits that exceed the port's LIDs are rejected instead of truncated by the
 /// provider.
 /// Proves R24.9.
 #[test]
-fn path_bits_that_the_port_has_not_are_refused() {
+fn path_bits_beyond_the_port_are_rejected() {
     let dev = infiniband();
     let most = (1_u8 << dev.ctx.query_port(1).unwrap().lmc) - 1;
     let ((a, _b), _queues, pd) = ends(&dev);
@@ -117,10 +117,10 @@ fn path_bits_that_the_port_has_not_are_refused() {
     a.modify(rtr(path(&dev, most, 0), 9)).unwrap();
 }
 
-/// There is one LID, 0, and nothing looks at its bits.
+/// There is one LID, 0, and its bits are ignored.
 /// Proves R24.9.
 #[test]
-fn path_bits_mean_nothing_on_roce() {
+fn path_bits_are_ignored_on_roce() {
     let dev = Device::open();
     let dev = match dev.ctx.protocol(1).unwrap() {
         Protocol::Roce => dev,
@@ -133,7 +133,7 @@ fn path_bits_mean_nothing_on_roce() {
 
 /// Proves R24.9.
 #[test]
-fn a_datagram_says_which_lids_it_came_from_and_to() {
+fn a_datagram_has_its_source_and_destination_lids() {
     let dev = infiniband();
     let most = (1 << dev.ctx.query_port(1).unwrap().lmc) - 1;
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -164,7 +164,7 @@ fn a_datagram_says_which_lids_it_came_from_and_to() {
     }
 }
 
-/// A loopback device whose ports have two paths to each other, and can migrate.
+/// A loopback device whose ports have two paths to each other and support migration.
 fn migrating() -> (Fabric, Device) {
     let personality = match Device::personality() {
         Personality::Rxe => Personality::Plain,
@@ -175,12 +175,12 @@ fn migrating() -> (Fabric, Device) {
     (fabric, dev)
 }
 
-/// The other way: from the second LID to the second.
+/// The alternate path, from the second LID to the second.
 fn second(dev: &Device) -> AlternatePath {
     AlternatePath::new(path(dev, 1, 1))
 }
 
-/// Connects by the first LIDs, with this other way.
+/// Connects by the first LIDs, with this alternate path.
 fn armable(
     qp: QueuePair<Rc, Init>,
     dev: &Device,
@@ -204,7 +204,7 @@ fn qp_event(events: &mut DeviceEvents) -> Option<(u32, QpEvent)> {
     }
 }
 
-/// A message of no bytes from `a` to `b`.
+/// Sends an empty message from `a` to `b`.
 fn send<T>(dev: &Device, [a, b]: [&mut QueuePair<T, Rts>; 2], [ca, cb]: [&mut CompletionQueue; 2])
 where
     T: Transport,
@@ -218,7 +218,7 @@ where
 
 /// Proves R24.10.
 #[test]
-fn a_broken_path_is_left_for_the_armed_one() {
+fn a_broken_path_is_replaced_by_the_armed_one() {
     let (fabric, dev) = migrating();
     let mut events = dev.ctx.events().unwrap();
     let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
@@ -242,7 +242,7 @@ fn a_broken_path_is_left_for_the_armed_one() {
     send(&dev, [&mut b, &mut a], [&mut cb, &mut ca]);
     assert_eq!(qp_event(&mut events), None);
 
-    // Back to where it began, once that is mended.
+    // Back to the first path, once that is repaired.
     fabric.inject(Script::default());
     let first = AlternatePath::new(path(&dev, 0, 0));
     let back = || {
@@ -261,7 +261,7 @@ fn a_broken_path_is_left_for_the_armed_one() {
 
 /// Proves R24.10.
 #[test]
-fn a_path_that_one_side_alone_arms_is_not_taken() {
+fn a_path_that_only_one_side_arms_is_not_taken() {
     let (fabric, dev) = migrating();
     let mut events = dev.ctx.events().unwrap();
     let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
@@ -278,10 +278,10 @@ fn a_path_that_one_side_alone_arms_is_not_taken() {
     assert_eq!(qp_event(&mut events), None);
 }
 
-/// Both are armed, and each means another way.
+/// Both are armed, but with different paths.
 /// Proves R24.10.
 #[test]
-fn a_peer_that_does_not_know_the_way_does_not_follow() {
+fn a_peer_without_the_path_does_not_follow() {
     let (fabric, dev) = migrating();
     let mut events = dev.ctx.events().unwrap();
     let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
@@ -298,7 +298,7 @@ fn a_peer_that_does_not_know_the_way_does_not_follow() {
     assert_eq!((qp_event(&mut events), migration(&b)), (None, MigrationState::Armed));
 }
 
-/// The second way is broken too.
+/// The alternate path is broken too.
 /// Proves R24.10.
 #[test]
 fn a_send_fails_when_both_paths_are_broken() {
@@ -311,11 +311,11 @@ fn a_send_fails_when_both_paths_are_broken() {
     fabric.inject(Script::default().with(Fault::NoAnswer.always()));
     a.post_send(wr::Send::inline(b"")).unwrap();
     poll(&dev, &mut ca, 1).remove(0).failed(Direction::Send, WcStatus::RetryExc);
-    assert_eq!(fabric.injected().no_answer, 2, "once by each way");
+    assert_eq!(fabric.injected().no_answer, 2, "once on each path");
     assert_eq!(qp_event(&mut events), Some((na, QpEvent::PathMigrated)));
 }
 
-/// On UC nothing tells that a way is broken: the program does.
+/// UC does not detect a broken path; the program migrates.
 /// Proves R24.10.
 #[test]
 fn a_program_takes_the_other_path_on_uc() {
@@ -332,14 +332,14 @@ fn a_program_takes_the_other_path_on_uc() {
         let qp = Uc::init(qp, &wish);
         let qp = qp.modify(UcRtr::new(path(&dev, 0, 0), Qpn::new(peer).unwrap(), psn)).unwrap();
         let qp = stop(&dev, qp.modify(UcRts::new(psn)).unwrap());
-        // In SQD, and on the way back.
+        // In SQD, and on the way back to RTS.
         let alternate = UcSqd { alternate: Some(second(&dev)), ..Default::default() };
         let qp = drained(&dev, qp.modify(alternate).unwrap());
         let rearm = UcRtsOptional { migration: Some(Migration::Rearm), ..Default::default() };
         qp.modify(UcReturn(rearm)).unwrap()
     };
     let (mut a, mut b) = (up(a, nb), up(b, na));
-    // Without acknowledgements a message tells its receiver alone.
+    // Without acknowledgements a message arms only its receiver.
     send(&dev, [&mut a, &mut b], [&mut ca, &mut cb]);
     assert_eq!((migration(&a), migration(&b)), (MigrationState::Rearm, MigrationState::Armed));
     send(&dev, [&mut b, &mut a], [&mut cb, &mut ca]);
@@ -355,7 +355,7 @@ fn a_program_takes_the_other_path_on_uc() {
 
 /// Proves R24.10.
 #[test]
-fn a_path_is_given_while_no_other_is_armed() {
+fn an_alternate_path_is_set_while_none_is_armed() {
     let (_fabric, dev) = migrating();
     let ((a, b), [mut ca, mut cb], _pd) = ends(&dev);
     let (na, nb) = (a.qp_num(), b.qp_num());
@@ -367,7 +367,7 @@ fn a_path_is_given_while_no_other_is_armed() {
         RcReturn(RcRtsOptional { alternate, migration, ..Default::default() })
     };
     let a = a.modify(rtr(path(&dev, 0, 0), nb)).unwrap().modify(rts()).unwrap();
-    // Nothing is there to be armed, and nothing is armed that could be taken.
+    // There is no path to arm, and none is armed that could be taken.
     let a = refused(a.modify(with(None, Some(Migration::Rearm))).unwrap_err());
     let long = Timeout::exponent(20).unwrap();
     let other = AlternatePath { timeout: long, ..second(&dev) };
@@ -393,7 +393,7 @@ fn a_path_is_given_while_no_other_is_armed() {
     );
 }
 
-/// What is refused before the device is asked, and leaves the queue pair in INIT.
+/// Checks that a path is rejected before the device is called, which leaves the queue pair in INIT.
 fn is_refused(dev: &Device, by: AlternatePath, words: &[&str]) {
     let wish = Wish::new();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -417,7 +417,7 @@ fn is_refused(dev: &Device, by: AlternatePath, words: &[&str]) {
 
 /// Proves R8.13.
 #[test]
-fn roce_has_no_second_path() {
+fn roce_has_no_alternate_path() {
     let dev = Device::open();
     let dev = match dev.ctx.protocol(1).unwrap() {
         Protocol::Roce => dev,

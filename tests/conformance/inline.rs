@@ -1,4 +1,4 @@
-//! Inline data: copied while posting, whatever becomes of its source.
+//! Inline data is copied during the post, so its source may change afterwards.
 
 use proverbs::completion::WcOpcode;
 use proverbs::post::PostErrorKind;
@@ -105,7 +105,7 @@ fn a_wider_profile_carries_more() {
 
 profile! { Bare { max_send_sge: 0 } }
 
-/// A queue pair without buffers has messages of no bytes.
+/// A queue pair without buffers sends empty messages.
 #[test]
 fn a_queue_pair_whose_sends_have_no_buffers() {
     let mut p = Pair::<Rc, Bare>::new();
@@ -129,7 +129,7 @@ fn numbers(dev: &Device, cq: &mut CompletionQueue, n: usize) -> Vec<(u16, bool)>
 }
 
 #[test]
-fn a_number_comes_back_with_its_completion() {
+fn a_number_returns_with_its_completion() {
     fails_on!(IwarpOtherwise, "R24.15");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
@@ -161,7 +161,7 @@ fn a_number_comes_back_with_its_completion() {
     let got = poll(&p.dev, &mut p.cb, 4).into_iter().map(|got| got.received().imm_data);
     assert_eq!(got.collect::<Vec<_>>(), [None, None, None, Some(3)]);
 
-    // So it does with one that fails, and with those that are flushed behind it.
+    // So does the number of a failed request, and of those flushed behind it.
     let beyond = region.remote().write();
     drop(region);
     for id in [11, 12, 13] {
@@ -171,13 +171,13 @@ fn a_number_comes_back_with_its_completion() {
     assert_eq!(numbers(&p.dev, &mut p.ca, 3), ids);
     assert_eq!(p.a.sends_outstanding(), 0);
 
-    // A refused one has none to give back, and is not lost.
+    // A rejected request has no entry to return, and its number is not lost.
     let error = p.a.post_send(wr::Send::inline_slice(&[0; 65]).with_id(14)).unwrap_err();
     assert_eq!(error.into_rejected().count(), 0);
 }
 
 #[test]
-fn a_buffer_has_no_number_beside_its_context() {
+fn a_buffer_has_only_its_context() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Uc>::new();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -191,7 +191,7 @@ fn a_buffer_has_no_number_beside_its_context() {
 }
 
 #[test]
-fn a_release_has_the_number_of_its_last() {
+fn a_release_has_the_number_of_its_last_request() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();

@@ -1,4 +1,4 @@
-//! Inline data of several slices: one message, by either verb and with either kind of books.
+//! Inline data of several slices: one message, with either verb and either kind of signaling.
 
 use proverbs::completion::WcOpcode;
 use proverbs::memory::{WindowEntry, Windowed};
@@ -14,9 +14,9 @@ profile! { DirectRing { max_send_sge: 3, signaling: Selective, initiator: NoRead
 
 type Got = (Option<u32>, WcOpcode, Vec<u8>);
 
-/// What comes home.
+/// Waits for the buffers to return.
 trait Home {
-    /// `n` sends complete, which have so many buffers in all.
+    /// `n` sends complete and return this many buffers in all.
     fn home(&mut self, n: usize, bufs: usize);
 }
 
@@ -35,7 +35,7 @@ macro_rules! home {
 home!(Framed, Direct: |p, n| {
     poll(&p.dev, &mut p.ca, n).into_iter().filter_map(|done| done.sent().entry).count()
 });
-// A list's last completes, and speaks for all of it.
+// The last request of a list completes, and covers all of it.
 home!(Ring, DirectRing: |p, _| {
     let mut bufs = 0;
     while p.a.sends_outstanding() > 0 {
@@ -47,8 +47,8 @@ home!(Ring, DirectRing: |p, _| {
     bufs
 });
 
-/// Each opcode, alone, in a chain and in a list: slices arrive one behind the other, however many
-/// of them have bytes.
+/// Each opcode, alone, in a chain and in a list: slices arrive one after the other, however many of
+/// them are empty.
 macro_rules! arrive {
     ($transport:ty, $($profile:ty),*) => { $({
         let mut p = Pair::<$transport, $profile>::new();
@@ -64,7 +64,7 @@ macro_rules! arrive {
         p.a.post_send(wr::RdmaWriteWithImm::inline_list([b"and ", b"told"], at(64), 6)).unwrap();
         p.home(4, 0);
 
-        // Values that the statement makes live as long as it.
+        // Temporaries live until the end of the statement.
         post_send!(
             p.a,
             [
@@ -123,7 +123,7 @@ fn slices_arrive_as_one_message() {
     arrive!(Rc, Framed, Ring);
 }
 
-/// librxe would send nothing of them: there they go by ibv_post_send.
+/// librxe would send none of them, so they are posted with ibv_post_send there.
 /// Proves R15.11.
 #[test]
 fn slices_of_a_session_arrive_as_one_message() {
@@ -170,11 +170,10 @@ fn slices_arrive_as_one_datagram() {
     arrive!(Framed, Ring, Direct, DirectRing);
 }
 
-/// None of them, and none with bytes, are a message of no bytes, as one empty slice is (R3.2,
-/// R3.3).
+/// No slices, and only empty ones, are an empty message, as one empty slice is (R3.2, R3.3).
 /// Proves R3.2.
 #[test]
-fn slices_of_no_bytes_are_a_message_of_none() {
+fn empty_slices_are_an_empty_message() {
     fails_on!(Iwarp, "R15.1");
     macro_rules! arrive {
         ($($profile:ty),*) => { $({
@@ -205,11 +204,11 @@ fn slices_of_no_bytes_are_a_message_of_none() {
     arrive!(Framed, Direct);
 }
 
-/// What counts is their sum: exactly the capacity goes, and one byte more is told, with
-/// nothing posted of its list.
+/// The limit applies to the sum: the exact capacity is accepted. One more byte is rejected, and its
+/// list posts nothing.
 /// Proves R2.7, R2.8.
 #[test]
-fn what_is_too_long_together_posts_nothing_of_the_list() {
+fn slices_that_are_too_long_together_post_nothing_of_the_list() {
     fails_on!(NoRings);
     macro_rules! refuse {
         ($($profile:ty),*) => { $({
@@ -253,10 +252,10 @@ fn what_is_too_long_together_posts_nothing_of_the_list() {
     refuse!(Framed, Ring, Direct, DirectRing);
 }
 
-/// A WRITE is as long as its slices together, and no longer than where it goes.
+/// A WRITE is as long as its slices together, which must fit the remote slice.
 /// Proves R6.7.
 #[test]
-fn a_write_of_slices_ends_with_the_remote_slice() {
+fn a_write_of_slices_fits_the_remote_slice() {
     let mut p = Pair::<Rc, Framed>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let to = region.remote().slice(8, 8).unwrap().write();
@@ -270,7 +269,7 @@ fn a_write_of_slices_ends_with_the_remote_slice() {
     let fits = wr::RdmaWrite::inline_list([head, b"", &tail[..4]], to);
     let error = post_send!(p.a, [fits, wr::RdmaWrite::inline_list([b"", tail, head], to)]);
     assert_eq!(error.unwrap_err().kind(), beyond);
-    // Nothing of no bytes goes beyond no bytes.
+    // Empty slices fit an empty remote slice.
     let nothing = region.remote().slice(64, 0).unwrap().write();
     assert!(p.a.post_send(wr::RdmaWrite::inline_list([b"", b"x"], nothing)).is_err());
     p.a.post_send(wr::RdmaWrite::inline_list([b"", b""], nothing)).unwrap();
@@ -320,7 +319,7 @@ fn slices_have_a_number() {
 
 profile! { Any { max_send_sge: 2, initiator: NoReads, entry: AnyBuf } }
 
-/// A message of slices ends the key of a window.
+/// A message of slices invalidates the key of a window.
 #[test]
 fn slices_with_an_invalidation() {
     fails_on!(IwarpOtherwise, "R1.6");

@@ -1,5 +1,5 @@
-//! What iWARP has, and what it has not: on the device under test if that speaks it, and otherwise
-//! on a loopback device that does.
+//! The operations of iWARP, and those that it lacks: on the device under test if it is iWARP, and
+//! otherwise on a loopback device that is.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ fn iwarp() -> Device {
     }
 }
 
-/// Refused for the fabric's sake: verb, what was asked, what there is, what to do.
+/// Checks an error for a feature that the fabric lacks: verb, request, what is supported, and
+/// advice.
 fn is_refused(error: &proverbs::Error, verb: &str, words: &[&str]) {
     assert_eq!((error.verb(), error.errno()), (verb, Some(libc::EOPNOTSUPP)), "{error}");
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
@@ -38,7 +39,7 @@ fn is_refused(error: &proverbs::Error, verb: &str, words: &[&str]) {
 
 /// Proves R24.1.
 #[test]
-fn each_port_tells_what_it_speaks() {
+fn each_port_reports_its_protocol() {
     let of = |world: World| Fabric::with(world).open_device().protocol(1).unwrap();
     let all = [World::ipv4(), World::ipv6(), World::infiniband(), World::iwarp()].map(of);
     assert_eq!(all, [Protocol::Roce, Protocol::Roce, Protocol::InfiniBand, Protocol::Iwarp]);
@@ -62,7 +63,7 @@ fn a_queue_pair_of_another_transport_is_refused_before_it_exists() {
         let depth = Depth { send: 4, recv: 4 };
         let error = pd.create_qp::<T, DefaultProfile>(&cq, &cq, depth).unwrap_err();
         is_refused(&error, "ibv_create_qp", &[asked, "which has RC alone", "CmId::create_qp"]);
-        // Nothing of it is left: there is room for one that is possible.
+        // It leaves nothing behind: there is room for a supported one.
         pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
     }
     let dev = iwarp();
@@ -70,10 +71,10 @@ fn a_queue_pair_of_another_transport_is_refused_before_it_exists() {
     refused::<Ud>(&dev, "a UD queue pair");
 }
 
-/// A READ fills one element; where the profile has no reads, a send gathers several.
+/// A READ fills one element; if the profile has no reads, a send gathers several.
 /// Proves R24.4.
 #[test]
-fn a_read_into_several_elements_is_refused_with_its_queue_pair() {
+fn a_read_into_several_elements_is_refused_at_creation() {
     profile! { Scatters { max_send_sge: 2 } }
     profile! { Gathers { max_send_sge: 2, initiator: NoReads } }
     let dev = iwarp();
@@ -85,14 +86,14 @@ fn a_read_into_several_elements_is_refused_with_its_queue_pair() {
     pd.create_qp::<Rc, Gathers>(&cq, &cq, depth).unwrap();
 }
 
-/// A ring gives buffers back with a later completion. A READ completes when its answer has come,
+/// A ring returns buffers with a later completion. A READ completes when its response has arrived,
 /// and a WRITE behind it before that; TCP may still send from the buffer of an unsignaled send.
 ///
 /// Holds U5: iWARP rejects selective signaling.
 /// Holds U5: iWARP rejects READs with selective signaling, because siw completes a later WRITE
 /// Proves R24.13.
 #[test]
-fn rings_are_refused_with_their_queue_pair() {
+fn rings_are_refused_at_creation() {
     profile! { Ring { signaling: Selective } }
     profile! { WritingRing { signaling: Selective, initiator: NoReads } }
     profile! { Shared { signaling: Selective, receive: SharedRq } }
@@ -133,7 +134,7 @@ fn memory_for_atomics_is_refused() {
 /// returned.
 /// Proves R24.5, R24.6.
 #[test]
-fn rdma_cm_alone_moves_a_queue_pair() {
+fn only_rdma_cm_moves_a_queue_pair() {
     let dev = iwarp();
     let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(9).unwrap());
     let depth = Depth { send: 4, recv: 4 };
@@ -141,7 +142,7 @@ fn rdma_cm_alone_moves_a_queue_pair() {
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let refused = qp.modify(init).map(drop).unwrap_err();
     is_refused(&refused.error, "ibv_modify_qp", &["to INIT", "CmId::create_qp"]);
-    // It is as it was: an id moves it.
+    // It is unchanged: an id moves it.
     let (_channel, _listening, id) = ends(&dev);
     let qp = id.init_qp(&pd, refused.into_object()).unwrap();
     let refused = qp.reset().map(drop).unwrap_err();
@@ -150,10 +151,10 @@ fn rdma_cm_alone_moves_a_queue_pair() {
     drop(pending.unwrap());
 }
 
-/// TCP has the message: what becomes of it there is not in the sender's completion.
+/// TCP has the message. The sender's completion does not show what happens to it at the peer.
 /// Proves R24.12.
 #[test]
-fn a_success_says_nothing_of_the_peer() {
+fn a_success_does_not_cover_the_peer() {
     let mut p = Pair::<Rc>::on(iwarp(), &Wish::new());
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let nowhere = RemoteSlice::<RemoteWrite>::from_parts(4096, 8, 0xdead_0000);
@@ -162,11 +163,11 @@ fn a_success_says_nothing_of_the_peer() {
     by_rule!(p.dev, "R24.12",
         loopback: drop(done.failed(Direction::Send, WcStatus::RemAccess)),
         siw: drop(done.sent()));
-    // Everywhere it is the end of the connection.
+    // On every device it ends the connection.
     untouched(poll(&p.dev, &mut p.cb, 1).remove(0).flushed(Direction::Receive).unwrap());
 }
 
-/// siw accepts no READ with a fence. It is rejected before it stops the send queue.
+/// siw accepts no READ with a fence, which is rejected before it stops the send queue.
 /// Proves R24.14.
 #[test]
 fn a_fenced_read_is_rejected() {
@@ -181,9 +182,9 @@ fn a_fenced_read_is_rejected() {
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
 }
 
-/// Another iWARP device may reject the same work requests for reasons of its own.
+/// Another iWARP device may reject the same work requests for its own reasons.
 #[test]
-fn a_rejection_is_explained_by_siw_on_siw_alone() {
+fn siws_reasons_are_given_only_on_siw() {
     profile! { Short { entry: AnyBuf, max_inline: 8 } }
     for (provider, is_siw) in [(Provider::Irdma, false), (Provider::Siw, true)] {
         let fabric = Fabric::with(World::iwarp().provider(provider));
@@ -202,7 +203,7 @@ fn a_rejection_is_explained_by_siw_on_siw_alone() {
     }
 }
 
-/// siw sends SEND_WITH_INV from buffers only. From inline data it is rejected before it stops the
+/// siw sends SEND_WITH_INV only from buffers. With inline data it is rejected before it stops the
 /// send queue, and the work requests before it are posted.
 #[test]
 fn an_inline_send_with_inv_is_rejected() {
@@ -301,18 +302,18 @@ fn a_post_in_the_error_state_is_not_flushed() {
 
 /// Proves R24.16.
 #[test]
-fn a_query_on_siw_tells_no_state() {
+fn a_query_on_siw_returns_no_state() {
     let p = Pair::<Rc>::on(iwarp(), &Wish::new());
     assert_eq!(p.a.query().unwrap().state, Some(QpState::Reset));
 }
 
-/// A queue pair that only sends: siw's library makes none without receives, so one is asked for.
+/// A queue pair that only sends. siw's library needs a receive queue, so one entry is requested.
 /// Proves R24.11.
 #[test]
 fn a_queue_pair_without_receives() {
     let depth = Depth { send: 4, recv: 0 };
     let mut p = Pair::<Rc>::on(iwarp(), &Wish { depth, ..Wish::new() });
-    // It is not the program's.
+    // The program cannot use it.
     assert_eq!(p.a.recv_room(), 0);
     assert_eq!(p.ca.capacity() - p.ca.unbooked(), 5);
     let region = p.pd.register::<RemoteWrite>(8).unwrap();
@@ -322,7 +323,7 @@ fn a_queue_pair_without_receives() {
     assert_eq!(refused.kind(), PostErrorKind::QueueFull { asked: 1, room: 0 });
 }
 
-/// What iWARP has, it does: SEND, WRITE and READ on a connection of rdma_cm.
+/// The operations that iWARP supports: SEND, WRITE and READ on a connection of rdma_cm.
 /// Proves R24.4, R24.5.
 #[test]
 fn a_connection_sends_writes_and_reads() {
@@ -344,7 +345,7 @@ fn a_connection_sends_writes_and_reads() {
     a.post_send(wr::RdmaRead::new(poisoned(&pool), there.read())).unwrap();
     holds(poll(&dev, &mut ca, 1).remove(0).sent().entry.unwrap(), &data);
 
-    // What it has not comes back, with the reason.
+    // An unsupported operation is returned with the reason.
     let error = a.post_send(wr::SendWithImm::new(filled(&pool, &message), 7)).unwrap_err();
     assert_eq!((error.kind(), error.accepted()), (PostErrorKind::NotOnIwarp, 0));
     assert!(error.to_string().contains("iWARP, which has neither immediates"), "{error}");
@@ -352,13 +353,13 @@ fn a_connection_sends_writes_and_reads() {
     assert_eq!(back.len(), 1);
     drop(back);
 
-    // Both ends, and every buffer, come home.
+    // Both ends and every buffer return.
     a.to_error().unwrap().drain(&mut ca, |_| {}).unwrap();
     b.to_error().unwrap().drain(&mut cb, |_| {}).unwrap();
     assert_eq!(pool.available(), 40);
 }
 
-/// A refusal of what iWARP has is told as it is anywhere.
+/// A rejected operation that iWARP supports has the usual error.
 #[test]
 fn a_send_that_is_refused_for_another_reason() {
     let fabric = Fabric::with(World::iwarp());
@@ -370,7 +371,7 @@ fn a_send_that_is_refused_for_another_reason() {
     assert_eq!(pool.available(), 40);
 }
 
-/// On adapters that ask for it, a READ's sink is open to remote writes.
+/// On adapters that require it, a READ's sink is open to remote writes.
 /// Proves R24.8.
 #[test]
 fn a_read_fills_a_piece_of_a_region_open_to_writes() {

@@ -1,4 +1,4 @@
-//! Lanes: what one thread uses, with a provider that has no locks there.
+//! Lanes: objects that one thread uses, for which the provider has no locks.
 
 use std::sync::{Barrier, mpsc};
 use std::thread;
@@ -20,7 +20,7 @@ type Qp<P = Fast> = QueuePair<Rc, Rts, P>;
 const EOPNOTSUPP: i32 = 95;
 const DEPTH: Depth = Depth { send: 4, recv: 4 };
 
-/// Polls until so many sends completed and so many receives did. Returns what was received last.
+/// Polls until this many sends and receives completed. Returns the last received entry.
 fn until_done(dev: &Device, cq: &mut Cq, mut sends: usize, mut receives: usize) -> Option<Buf> {
     let mut deadline = dev.deadline("completions must come");
     let mut last = None;
@@ -31,24 +31,24 @@ fn until_done(dev: &Device, cq: &mut Cq, mut sends: usize, mut receives: usize) 
                 receives -= 1;
                 last = received.entry;
             }
-            Some(_) => panic!("a success, of a send or a receive"),
+            Some(_) => panic!("a successful send or receive"),
             None => deadline.tick(&(sends, receives)),
         }
     }
     last
 }
 
-/// Two lanes of one domain, each on its thread, echo a number to each other.
+/// Two lanes of one domain, each on its own thread, echo a number to each other.
 /// Proves R17.8.
 #[test]
-fn two_lanes_talk() {
+fn two_lanes_communicate() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(8, 64).unwrap();
     let (to_one, from_two) = mpsc::channel();
     let (to_two, from_one) = mpsc::channel();
-    // A message to a queue pair that is not connected yet is lost.
+    // A message to an unconnected queue pair would be lost.
     let connected = Barrier::new(2);
     let end = |number: mpsc::Sender<u32>, peer: mpsc::Receiver<u32>, begins: bool| {
         let (dev, pd, pool, connected) = (&dev, &pd, &pool, &connected);
@@ -109,7 +109,7 @@ impl Ground {
         Ground { dev, pd, pool, lane, cq }
     }
 
-    /// A sender, and a queue pair that receives from `srq` into a queue of its own.
+    /// A sender, and a queue pair that receives from `srq` into a separate queue.
     fn served(&self, srq: &Srq, receives: &Cq) -> (Qp, Qp<FastServed>) {
         let from = self.lane.create_qp::<Rc, Fast>(&self.cq, &self.cq, DEPTH).unwrap();
         let to = self.lane.create_qp::<Rc, FastServed>(&self.cq, receives, Depth::on_srq(4, srq));
@@ -120,10 +120,10 @@ impl Ground {
 
 type Srq = SharedReceiveQueue<Rc, Buf, Max<1>, InLane>;
 
-/// What is deferred, orphaned or outstanding ends on the lane's thread, in whatever order its
-/// members go. (The loopback device looks who calls.) Proves R17.8.
+/// Deferred, orphaned and outstanding objects end on the lane's thread, in whatever order its
+/// members are dropped. (The loopback device checks the calling thread.) Proves R17.8.
 #[test]
-fn the_members_of_a_lane_go_in_any_order() {
+fn the_members_of_a_lane_are_dropped_in_any_order() {
     for order in 0..6 {
         let ground = Ground::new();
         let mut srq: Srq = ground.lane.create_srq(&ground.pool).unwrap();
@@ -132,7 +132,7 @@ fn the_members_of_a_lane_go_in_any_order() {
         for _ in 0..3 {
             srq.post_srq_recv(wr::Recv::new(ground.pool.take().unwrap())).unwrap();
         }
-        // One is received, and not polled before the receiver is gone.
+        // One message is received, and not polled before the receiver is gone.
         from.post_send(wr::Send::new(filled(&ground.pool, &[1; 8]))).unwrap();
         from.post_recv(wr::Recv::new(ground.pool.take().unwrap())).unwrap();
         let Ground { dev, pd, pool, lane, mut cq } = ground;
@@ -140,7 +140,7 @@ fn the_members_of_a_lane_go_in_any_order() {
         drop(lane);
         match order {
             0 => {
-                drop(to); // deferred: its completion queue's poller destroys it
+                drop(to); // deferred: its completion queue's poll destroys it
                 while receives.poll_one().unwrap().is_some() {}
                 while receives.poll_one().unwrap().is_some() {}
                 drop((from, srq, receives, cq));
@@ -157,8 +157,8 @@ fn the_members_of_a_lane_go_in_any_order() {
     }
 }
 
-/// Two lanes of one thread are never used at once, so a queue pair of one may complete into a queue
-/// of the other.
+/// Two lanes of one thread are never used concurrently, so a queue pair of one may complete into a
+/// queue of the other.
 /// Proves R17.9.
 #[test]
 fn lanes_of_one_thread_share_completion_queues() {
@@ -189,7 +189,7 @@ fn lanes_of_one_thread_share_completion_queues() {
     assert_eq!((sent, received, others, pool.available()), (1, 1, 0, 8));
 }
 
-/// Who sleeps until a lane's completions come, or takes it through reset, does so in the lane.
+/// A thread sleeps for a lane's completions, or resets its queue pair, in the lane.
 /// Proves R17.9.
 #[test]
 fn a_lane_sleeps_resets_and_resizes() {
@@ -224,10 +224,10 @@ fn a_lane_sleeps_resets_and_resizes() {
     assert_eq!(ground.pool.available(), 8);
 }
 
-/// Whether the device has thread domains is told, and nothing else depends on it.
+/// The lane reports whether the device has thread domains; nothing else depends on it.
 /// Proves R17.2.
 #[test]
-fn a_lane_tells_whether_it_has_locks() {
+fn a_lane_reports_whether_it_has_locks() {
     let ground = Ground::new();
     let has = ground.lane.has_thread_domain();
     if ground.dev.kind == Kind::Rxe {
@@ -236,7 +236,7 @@ fn a_lane_tells_whether_it_has_locks() {
     println!("thread domain: {has}, single-threaded: {}", ground.cq.is_single_threaded());
     let lane = ground.lane.clone();
     assert_eq!(lane.has_thread_domain(), has);
-    // The domain is in use by its lane.
+    // The lane uses the domain.
     let pd = ground.pd.destroy().unwrap_err().into_object();
     drop((lane, ground.cq, ground.lane, ground.pool));
     pd.destroy().unwrap();
@@ -244,9 +244,10 @@ fn a_lane_tells_whether_it_has_locks() {
 
 profile! { FastWindows { threads: InLane, entry: AnyBuf } }
 
-/// A memory window is no member of a lane: it may end on another thread while its queue pair lives.
+/// A memory window is not a member of a lane: it may be dropped on another thread while its queue
+/// pair lives.
 #[test]
-fn a_window_of_a_lane_goes_anywhere() {
+fn a_window_of_a_lane_may_leave_the_thread() {
     fails_on!(Iwarp, "R24.5");
     fails_on!(KeptRegions);
     let dev = Device::open();

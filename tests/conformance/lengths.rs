@@ -1,5 +1,5 @@
-//! Messages too long for the port: refused before they are posted, in whatever way (R3.5, R3.6,
-//! R2.8).
+//! Messages too long for the port are rejected before they are posted, however they are posted
+//! (R3.5, R3.6, R2.8).
 
 use proverbs::completion::GRH_LEN;
 use proverbs::memory::Owned;
@@ -8,8 +8,8 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Every refusal is by length, names both numbers, and gives back the `n` entries; what is sent
-/// next arrives.
+/// Checks that a post is rejected for its length, with both numbers in the message, and returns the
+/// `n` entries. The next send arrives.
 #[track_caller]
 fn too_long<E: Owned>(refused: Result<(), PostError<E>>, kind: PostErrorKind, n: usize) -> Vec<E> {
     let error = refused.expect_err("a message too long");
@@ -34,7 +34,7 @@ fn a_datagram_beyond_the_mtu() {
     let mut p = Pair::<Ud>::with(&wish);
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let kind = PostErrorKind::ExceedsMtu { asked: mtu as u64 + 1, max: mtu as u32 };
-    // Buffers may be larger than a message, before and after they were received into or refused.
+    // Buffers may be larger than a message, before and after they were received into or returned.
     let mut buf = p.pool.take().unwrap();
     for round in 0..3 {
         buf =
@@ -75,7 +75,7 @@ fn a_chain_with_a_datagram_beyond_the_mtu() {
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let kind = PostErrorKind::ExceedsMtu { asked: mtu as u64 + 8, max: mtu as u32 };
     let [short, long] = [8, mtu + 8].map(|len| of_len(p.pool.take().unwrap(), len));
-    // Nothing of the chain is posted, and all of it comes back in order.
+    // The chain posts nothing, and comes back in order.
     let refused =
         post_send!(p.a, [wr::Send::new(short).to(to), wr::SendWithImm::new(long, 1).to(to)]);
     let back = too_long(refused, kind, 2);
@@ -105,7 +105,7 @@ fn a_gather_list_beyond_the_mtu() {
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let kind = PostErrorKind::ExceedsMtu { asked: mtu as u64 + 8, max: mtu as u32 };
     let half = |more| of_len(p.pool.take().unwrap(), mtu / 2 + more);
-    // In turns, so that no buffer passes because of what it was in before.
+    // Repeated, so that no buffer passes because of its earlier use.
     for _ in 0..2 {
         let back = too_long(p.a.post_send(wr::Send::new([half(0), half(8)]).to(to)), kind, 1);
         let list = back.into_iter().next().and_then(AnyBuf::into_list).unwrap();
@@ -124,7 +124,7 @@ fn a_gather_list_beyond_the_mtu() {
 
 /// Proves R3.5.
 #[test]
-fn a_message_beyond_what_the_port_takes() {
+fn a_message_beyond_the_ports_maximum() {
     fails_on!(Iwarp, "R24.4", Device::open().kind != Kind::Siw);
     let dev = Device::open();
     let max = dev.ctx.query_port(1).unwrap().max_msg_sz;
@@ -144,7 +144,7 @@ fn a_message_beyond_what_the_port_takes() {
     buf = too_long(p.a.post_send(wr::RdmaRead::new(buf, from)), kind, 1).remove(0);
     let long = RemoteSlice::<RemoteRead>::from_parts(0, max as u64 + 1, 0).read();
     buf = too_long(p.a.post_send(wr::RdmaRead::new(buf, long)), kind, 1).remove(0);
-    // An atomic takes 8 bytes of any buffer, and a receive all of it.
+    // An atomic uses 8 bytes of any buffer, and a receive all of it.
     p.a.post_send(wr::FetchAndAdd::new(buf, remote.atomic(0).unwrap(), 1)).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     p.a.post_recv(wr::Recv::new(buf)).unwrap();
@@ -157,7 +157,7 @@ fn a_message_beyond_what_the_port_takes() {
 
 /// Proves R3.6.
 #[test]
-fn the_limit_is_known_again_after_a_reset() {
+fn the_limit_is_queried_again_after_a_reset() {
     fails_on!(Iwarp, "R24.2");
     let mtu = Device::open().mtu();
     let wish = Wish { size: mtu + 8, buffers: 3, ..Wish::new() };
@@ -172,10 +172,10 @@ fn the_limit_is_known_again_after_a_reset() {
     drop(ca);
 }
 
-/// A receive's completion tells how many bytes came, whatever the buffer's size; a send's tells
-/// none, nor does a failure (R10.5).
+/// A receive's completion reports the message's length, whatever the buffer's size. A send's
+/// completion has none, and neither has a failure (R10.5).
 #[test]
-fn what_came_is_told_in_bytes() {
+fn a_completion_has_the_length_of_its_message() {
     let mut p = Pair::<Rc>::new();
     for len in [1, 5, 64] {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();

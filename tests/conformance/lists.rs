@@ -1,4 +1,5 @@
-//! Chains and run-time lists: in order, all or what the device took, and everything else back.
+//! Chains and run-time lists: posted in order, as a whole or as far as the device accepted them;
+//! the rest comes back.
 
 use proverbs::completion::WcOpcode;
 use proverbs::post::PostErrorKind;
@@ -7,7 +8,7 @@ use proverbs::qp::Drained;
 
 use crate::support::*;
 
-/// Buffers that hold 0, 1 and so on.
+/// Buffers with contents 0, 1 and so on.
 fn labelled(pool: &Pool, n: u8) -> Vec<Buf> {
     (0..n).map(|i| filled(pool, &[i])).collect()
 }
@@ -51,7 +52,7 @@ fn one_chain_of_every_opcode() {
 }
 
 #[test]
-fn names_in_the_macros_are_not_the_programs() {
+fn names_inside_the_macros_are_hygienic() {
     let mut p = Pair::<Rc>::new();
     let [__post, __wr0, __slot0, __at0] = <[Buf; 4]>::try_from(labelled(&p.pool, 4)).unwrap();
     let receives = post_recv!(p.b, [wr::Recv::new(__at0), wr::Recv::new(__post)]);
@@ -65,7 +66,7 @@ fn names_in_the_macros_are_not_the_programs() {
 
 /// Proves R9.1, R9.6.
 #[test]
-fn a_full_queue_gives_everything_back_in_order() {
+fn a_full_queue_returns_everything_in_order() {
     let wish = Wish { depth: Depth { send: 3, recv: 2 }, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
     let [a, b, c, d] = <[Buf; 4]>::try_from(labelled(&p.pool, 4)).unwrap();
@@ -85,14 +86,14 @@ fn a_full_queue_gives_everything_back_in_order() {
     let error =
         post_recv!(p.b, [wr::Recv::new(a), wr::Recv::new(b), wr::Recv::new(c)]).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 3, room: 2 });
-    // A receive keeps the length of the buffer that it did not take.
+    // A receive that was not accepted leaves the buffer's length unchanged.
     assert_eq!(labels(error.into_rejected()), [7, 8, 9]);
     assert_eq!(p.pool.available(), 40);
 
     if p.dev.kind == Kind::Siw {
         return; // A message without a receive may end the connection at any time (R24.12).
     }
-    // Room comes back with completions, and not before.
+    // Only completions make room.
     for i in 0..3 {
         p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
     }
@@ -163,7 +164,7 @@ fn lists_of_a_length_known_at_run_time() {
 }
 
 #[test]
-fn a_list_stays_as_it_was_when_a_push_is_refused() {
+fn a_list_is_unchanged_after_a_rejected_push() {
     let mut p = Pair::<Rc>::new();
     let other = p.dev.ctx.alloc_pd().unwrap();
     let foreign = other.create_pool(1, 8).unwrap();
@@ -194,7 +195,7 @@ fn a_list_stays_as_it_was_when_a_push_is_refused() {
 }
 
 #[test]
-fn a_list_that_is_dropped_posts_nothing() {
+fn a_dropped_list_posts_nothing() {
     let mut p = Pair::<Rc>::new();
     let mut slots = SendSlots::<4>::new();
     let mut list = p.a.send_list(&mut slots);
@@ -215,7 +216,7 @@ fn a_list_that_is_dropped_posts_nothing() {
 }
 
 #[test]
-fn an_expression_that_leaves_or_panics_posts_nothing() {
+fn an_expression_that_returns_or_panics_posts_nothing() {
     let mut p = Pair::<Rc>::new();
     let none: Option<Buf> = None;
     let leave = || -> Option<()> {
@@ -236,13 +237,13 @@ fn an_expression_that_leaves_or_panics_posts_nothing() {
 
 /// Proves R6.8.
 #[test]
-fn a_domain_is_looked_at_again_where_another_queue_was() {
+fn a_domain_is_checked_again_at_a_reused_address() {
     fails_on!(Iwarp, "R24.5");
     let p = Pair::<Rc>::new();
     let (dev, wish) = (p.dev.clone(), Wish::new());
     let (mut ours, mut cq) = (poisoned(&p.pool), dev.ctx.create_cq::<Buf>(60).unwrap());
     let other = dev.ctx.alloc_pd().unwrap();
-    // Whether the second queue pair's books lie where the first one's did, nobody knows: try often.
+    // The second queue pair's counters may or may not reuse the first one's address: try often.
     for _ in 0..20 {
         let qp = p.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
         let mut qp = Rc::init(qp, &wish);
@@ -267,9 +268,9 @@ fn a_domain_is_looked_at_again_where_another_queue_was() {
     }
 }
 
-/// Slots are kept in a struct beside their queue pair, and go to another thread with it.
+/// Slots are stored in a struct with their queue pair, and move to another thread with it.
 #[test]
-fn slots_go_along() {
+fn slots_move_with_their_queue_pair() {
     struct End<P: Profile> {
         qp: QueuePair<Rc, Rts, P>,
         sends: SendSlots<4>,

@@ -1,10 +1,9 @@
-//! One suite for every device: what the crate promises, held against the loopback device, under
-//! Miri, and against a real device when `PROVERBS_DEVICE` names one (`PROVERBS_GID_INDEX`: its GID,
-//! 0 if unset).
+//! One suite for every device. It checks the crate's promises on the loopback device, under Miri,
+//! and on a real device if `PROVERBS_DEVICE` names one (`PROVERBS_GID_INDEX`: its GID, 0 if unset).
 //!
-//! Where devices differ, `by_rule!` names the rule and one exact value for each (rules R10.16 and
+//! Where devices differ, `by_rule!` names the rule and one exact value for each (R10.16 and
 //! others).
-#![deny(unsafe_code)] // but for what registers opaque memory
+#![deny(unsafe_code)] // except for opaque memory, which one module registers
 
 mod support;
 
@@ -15,6 +14,7 @@ mod atomics;
 mod awaited;
 mod bookings;
 mod bounds;
+mod budget;
 mod comes_home;
 mod connected;
 #[cfg(all(feature = "tokio", not(miri)))]

@@ -1,4 +1,4 @@
-//! Regions on demand, by what the device says that it can do in them.
+//! On-demand paging, for the operations that the device reports.
 
 use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::{Can, OdpOps};
@@ -21,7 +21,8 @@ fn can<T: Transport, A: memory::Remote>(dev: &Device) -> Option<Can<OnDemand<T, 
     dev.ctx.abilities().unwrap().can()
 }
 
-/// Whether the device does these in memory on demand, and does them right (R20.5).
+/// Whether the device supports these operations in on-demand memory, and does them correctly
+/// (R20.5).
 fn does(dev: &Device, needs: OdpOps) -> bool {
     let odp = dev.ctx.query_device_ex().unwrap().odp;
     let copies = needs.intersects(OdpOps::READ | OdpOps::WRITE);
@@ -82,9 +83,9 @@ fn peers_write_memory_on_demand() {
     assert_eq!(&there, b"\x078 bytes!\x07");
 }
 
-/// Memory on demand and memory that is pinned, by one list, both ways.
+/// On-demand and pinned memory in one list, in both directions.
 #[test]
-fn memory_on_demand_beside_other() {
+fn on_demand_memory_beside_pinned_memory() {
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let needs = OdpOps::READ | OdpOps::WRITE;
     let Some(region) = region::<RemoteReadWrite>(&p, needs) else { return };
@@ -121,8 +122,7 @@ fn peers_add_in_memory_on_demand() {
     assert!(region.cell(4).is_err() && region.cell(64).is_err());
 }
 
-/// A peer's FLUSH is an operation of its own, on a part of the region and on all of it (R20.1,
-/// R25.1).
+/// A peer's FLUSH is a separate operation, on part of the region and on all of it (R20.1, R25.1).
 /// Proves R20.1.
 #[test]
 fn peers_flush_memory_on_demand() {
@@ -146,10 +146,11 @@ fn peers_flush_memory_on_demand() {
     assert_eq!(&there, b"\x07an entry\x07");
 }
 
-/// ATOMIC_WRITE has the right of a WRITE; whether it may go to memory on demand, the device says.
+/// ATOMIC_WRITE needs the right of a WRITE. The device reports whether it may access on-demand
+/// memory.
 /// Proves R20.1.
 #[test]
-fn peers_write_a_word_at_once_in_memory_on_demand() {
+fn peers_write_a_word_atomically_in_memory_on_demand() {
     let dev = Device::open();
     let odp = dev.ctx.query_device_ex().unwrap().odp;
     let (Some(can), true) = (can::<Rc, RemoteWrite>(&dev), persistence::has_all(&dev)) else {
@@ -177,10 +178,10 @@ fn peers_write_a_word_at_once_in_memory_on_demand() {
     }
 }
 
-/// What is no part of the region, or cannot be written, is not fetched.
+/// A range outside the region, or one that cannot be written, is not prefetched.
 /// Proves R20.3, R20.4.
 #[test]
-fn what_cannot_be_fetched_is_refused() {
+fn invalid_prefetches_are_refused() {
     let p = Pair::<Rc, DefaultProfile>::new();
     let Some(writable) = region::<RemoteRead>(&p, OdpOps::READ) else { return };
     let error = writable.prefetch(Advice::Prefetch, 8000, 193).unwrap_err();
@@ -199,7 +200,7 @@ fn what_cannot_be_fetched_is_refused() {
     assert!(refused.into_object().is_empty());
 }
 
-/// A proof is of its context.
+/// A proof belongs to its context.
 /// Proves R20.1.
 #[test]
 fn a_proof_of_another_device_is_refused() {
@@ -211,7 +212,7 @@ fn a_proof_of_another_device_is_refused() {
     assert_eq!(refused.into_object(), [3; 64]);
 }
 
-/// Over another transport than that of the proof, the device decides.
+/// Over another transport than the proof's, the device decides.
 /// Proves R20.1.
 #[test]
 fn the_proof_is_for_one_transport() {
@@ -236,7 +237,7 @@ fn the_proof_is_for_one_transport() {
     assert_eq!(&there, expected);
 }
 
-/// The proof of what is asked for, which is there exactly if the device says so.
+/// The proof for these operations. It exists exactly if the device reports them.
 fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Implicit<Rc, O>>> {
     let odp = dev.ctx.query_device_ex().unwrap().odp;
     let can = dev.ctx.abilities().unwrap().can();
@@ -249,13 +250,13 @@ fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Impl
     can
 }
 
-/// Memory of the program's own is sent by the one key of the implicit region, and comes back
+/// The program's own memory is sent with the single key of the implicit region, and comes back
 /// (R20.6, R20.7).
 ///
 /// Holds O2: memory of an implicit region stays with the device until its last handle was sent.
 /// Proves R20.6.
 #[test]
-fn memory_is_sent_without_a_region_of_its_own() {
+fn memory_is_sent_through_the_implicit_region() {
     fails_on!(Iwarp, "R24.4", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, Mixed>::new();
     let Some(can) = implicit::<wr::Send>(&p.dev, OdpOps::SEND) else { return };
@@ -287,16 +288,16 @@ fn memory_is_sent_without_a_region_of_its_own() {
     let [part, two] = sent.filter_map(implicit).collect::<Vec<_>>().try_into().unwrap();
     assert_eq!((part.id(), one.handles()), (5, 2));
     assert_eq!(two.into_memory::<&[u8]>().unwrap(), b"constant");
-    let one = one.into_memory::<Vec<u8>>().unwrap_err(); // `part` is there
+    let one = one.into_memory::<Vec<u8>>().unwrap_err(); // `part` still exists
     drop(part);
     assert_eq!(one.into_memory::<Vec<u8>>().unwrap(), [7; 100]);
     all.destroy().unwrap();
 }
 
-/// WRITEs end where their slices do, as those of other memory (R6.7).
+/// WRITEs end at the end of their slices, like those of other memory (R6.7).
 /// Proves R20.6.
 #[test]
-fn memory_is_written_without_a_region_of_its_own() {
+fn memory_is_written_through_the_implicit_region() {
     fails_on!(IwarpOtherwise, "R24.15", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, Mixed>::new();
     type Both = (wr::Send, wr::RdmaWrite);
@@ -321,14 +322,13 @@ fn memory_is_written_without_a_region_of_its_own() {
     assert_eq!(&there, b"\x0012 bytes\x00");
 }
 
-/// The ring of a selectively signaled queue pair gives it back as it was, one by one and at the
-/// end.
+/// The ring of a selectively signaled queue pair returns it unchanged, one by one and at the end.
 ///
 /// Holds O4: a selectively signaled queue pair returns memory of an implicit region by the right
 /// handle.
 /// Proves R20.7.
 #[test]
-fn memory_of_a_ring_without_a_region_of_its_own() {
+fn memory_of_a_ring_through_the_implicit_region() {
     fails_on!(NoRings);
     profile! {
         RingOfPages {
@@ -357,11 +357,11 @@ fn memory_of_a_ring_without_a_region_of_its_own() {
     all.destroy().unwrap();
 }
 
-/// What is with the device keeps memory and region until it is home, also from a queue pair that is
-/// gone.
+/// Memory with the device is kept, with its region, until it returns, even from a queue pair that
+/// is gone.
 /// Proves R20.7.
 #[test]
-fn what_a_dead_queue_pair_had_comes_home() {
+fn memory_of_a_destroyed_queue_pair_returns() {
     let Pair { dev, pd, mut a, b, mut ca, .. } = Pair::<Rc, Pages>::new();
     let Some(can) = implicit::<wr::Send>(&dev, OdpOps::SEND) else { return };
     let all = pd.register_implicit(&can).unwrap();
@@ -372,7 +372,7 @@ fn what_a_dead_queue_pair_had_comes_home() {
     drop((a, b));
     let deadline = std::time::Instant::now() + long();
     while buf.handles() != 1 {
-        assert!(std::time::Instant::now() < deadline, "it has not come home");
+        assert!(std::time::Instant::now() < deadline, "it has not returned");
         ca.poll().unwrap().for_each(drop);
     }
     assert_eq!(buf.into_memory::<Vec<u8>>().unwrap(), [7; 100]);

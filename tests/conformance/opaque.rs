@@ -1,4 +1,4 @@
-//! Memory that the program uses while devices do: opaque regions.
+//! Memory that the program accesses while devices do: opaque regions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,24 +12,24 @@ use crate::support::*;
 
 profile! { Any { entry: AnyBuf } }
 
-/// The allocation of the program: the one place with unsafe code.
+/// The program's allocation; the only unsafe code here.
 #[allow(unsafe_code)]
 mod words {
     use super::*;
     use proverbs::memory::{Opaque, ReadOnly, RegistersAs};
     use std::ptr::NonNull;
 
-    /// Words that the program and devices touch at any time, all by atomics.
+    /// Words that the program and devices access at any time, always with atomics.
     pub type Words = Arc<[AtomicU64]>;
 
     pub fn words(count: usize) -> Words {
         (0..count).map(|_| AtomicU64::new(0)).collect()
     }
 
-    /// A keeper of words, and of what tells that it is gone.
+    /// A keeper of words, and a value that shows whether it was dropped.
     pub type Kept = (Words, Arc<()>);
 
-    /// The words from `first` on as a region.
+    /// The words from `first` on, as a region.
     pub fn register<A: Access>(
         pd: &ProtectionDomain,
         words: &Words,
@@ -38,13 +38,13 @@ mod words {
     ) -> MemoryRegion<A, Opaque<Kept>> {
         let part = &words[first..];
         let keeper = (words.clone(), token.clone());
-        // SAFETY: the words live in the keeper, and all code touches them by atomics of 8 bytes.
+        // SAFETY: the words live in the keeper, and all code accesses them with 8-byte atomics.
         let region =
             unsafe { pd.region().opaque(NonNull::from(part).cast(), 8 * part.len(), keeper) };
         region.map_err(|refused| refused.error).unwrap()
     }
 
-    /// The same for no device to write.
+    /// The same, but no device may write it.
     pub fn register_read_only<A: Access>(
         pd: &ProtectionDomain,
         words: &Words,
@@ -53,13 +53,13 @@ mod words {
         ReadOnly: RegistersAs<A>,
     {
         let base = NonNull::from(&words[..]).cast();
-        // SAFETY: the words live in the keeper, and nobody changes them meanwhile.
+        // SAFETY: the words live in the keeper, and no code changes them while they are registered.
         let region = unsafe { pd.region().opaque_read_only(base, 8 * words.len(), words.clone()) };
         region.map_err(|refused| refused.error).unwrap()
     }
 }
 
-/// A number, as a peer writes it.
+/// A number in a buffer, as a peer writes it.
 fn word(pool: &Pool, value: u64) -> Buf {
     filled(pool, &value.to_ne_bytes())
 }
@@ -68,8 +68,8 @@ fn load(words: &Words, at: usize) -> u64 {
     words[at].load(Ordering::Relaxed)
 }
 
-/// One allocation of the program in overlapping regions of two contexts, written and read through
-/// all of them while the program counts in it.
+/// One allocation of the program in overlapping regions of two contexts. All of them are written
+/// and read while the program counts in it.
 /// Proves R18.44.
 #[test]
 fn one_allocation_on_two_devices_while_the_program_uses_it() {
@@ -96,7 +96,7 @@ fn one_allocation_on_two_devices_while_the_program_uses_it() {
             count
         });
         for round in 1..=rounds {
-            // Through one device, and seen by the program and through the others.
+            // A write through one device is visible to the program and through the others.
             let there = whole.remote().slice(80, 8).unwrap();
             p.a.post_send(wr::RdmaWrite::new(word(&p.pool, round), there.write())).unwrap();
             poll(&p.dev, &mut p.ca, 1).remove(0).sent();
@@ -109,7 +109,7 @@ fn one_allocation_on_two_devices_while_the_program_uses_it() {
             holds(read.into_buf().unwrap(), &round.to_ne_bytes());
             let read = poll(&q.dev, &mut q.ca, 1).remove(0).sent().entry.unwrap();
             holds(read.into_buf().unwrap(), &round.to_ne_bytes());
-            // By the program, and read through the other device.
+            // A write by the program is read through the other device.
             words[20].store(round, Ordering::Release);
             let there = rest.remote().slice(8 * 12, 8).unwrap();
             q.a.post_send(wr::RdmaRead::new(poisoned(&q.pool), there.read())).unwrap();
@@ -126,7 +126,7 @@ fn one_allocation_on_two_devices_while_the_program_uses_it() {
     assert_eq!(Arc::strong_count(&token), 1);
 }
 
-/// Pieces are sources and sinks as those of other regions, and show no bytes.
+/// Pieces are sources and sinks like those of other regions, but give no access to bytes.
 /// Proves R18.44.
 #[test]
 fn pieces_are_sent_and_filled() {
@@ -144,7 +144,7 @@ fn pieces_are_sent_and_filled() {
     let Some(AnyBuf::Open(mut piece)) = sent.entry else { panic!("its own entry") };
     assert_eq!((sent.opcode, piece.id(), piece.len()), (WcOpcode::RdmaRead, 3, 16));
     assert_eq!(load(&words, 2).to_ne_bytes(), *b"from the");
-    // As it is, and narrowed to another range.
+    // Unchanged, and narrowed to another range.
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_send(wr::Send::new(piece.clone())).unwrap();
@@ -154,7 +154,7 @@ fn pieces_are_sent_and_filled() {
     let got: Vec<Vec<u8>> = got.map(|got| got.data().to_vec()).collect();
     assert_eq!(got, [&b"from the peer..."[..], b" pe"]);
     poll(&p.dev, &mut p.ca, 2);
-    // As a prepared work request, posted again and again.
+    // As a prepared work request, posted repeatedly.
     let there = theirs.remote().slice(32, 8).unwrap().write();
     let mut ready = wr::RdmaWrite::new(wr::Placeholder, there).prepare();
     let mut piece = region.piece(0, 8).unwrap();
@@ -171,8 +171,8 @@ fn pieces_are_sent_and_filled() {
     assert!(region.piece(505, 8).is_err());
 }
 
-/// Messages at chosen places, one after the other in its order; a WRITE with an immediate takes a
-/// piece and leaves its bytes. What is not received comes back with the queue.
+/// Messages arrive at chosen places, in order. A WRITE with an immediate consumes a piece and
+/// leaves its bytes unchanged. Unused receives come back with the queue.
 /// Proves R6.12, R18.44.
 #[test]
 fn messages_are_received_at_chosen_places() {
@@ -200,7 +200,7 @@ fn messages_are_received_at_chosen_places() {
     let refused = wr::Recv::at(region.piece(9, 0).unwrap()).unwrap_err();
     assert!(said(&refused.error).contains("wr::Recv::empty()"), "{refused}");
     drop(refused);
-    // What no message takes is flushed.
+    // Unused receives are flushed.
     for at in [0, 64] {
         p.b.post_recv(wr::Recv::at(region.piece(at, 64).unwrap()).unwrap()).unwrap();
     }
@@ -216,7 +216,7 @@ fn messages_are_received_at_chosen_places() {
     assert_eq!(b.recvs_outstanding(), 0);
 }
 
-/// So are datagrams, behind their GRH.
+/// So do datagrams, after their GRH.
 /// Proves R5.8, R18.44.
 #[test]
 fn datagrams_are_received_at_chosen_places() {
@@ -233,7 +233,7 @@ fn datagrams_are_received_at_chosen_places() {
     assert_eq!(load(&words, 13).to_ne_bytes(), *b"datagram");
 }
 
-/// A queue pair that is dropped gives receives back that are with the device, with their keepers.
+/// Dropping a queue pair returns its outstanding receives, with their keepers.
 /// Proves R18.44.
 #[test]
 fn receives_in_flight_hold_the_keeper() {
@@ -248,7 +248,7 @@ fn receives_in_flight_hold_the_keeper() {
     assert_eq!(Arc::strong_count(&token), 1);
 }
 
-/// A peer's atomics, where the fabric has them, and the program's own beside them.
+/// A peer's atomics, if the fabric has them, and the program's own at the same time.
 /// Proves R18.44.
 #[test]
 fn atomics_of_peers() {
@@ -285,10 +285,10 @@ fn a_read_only_region_is_read_by_peers_and_is_a_source() {
     assert_eq!(&got.data()[..], &7u64.to_ne_bytes());
 }
 
-/// The keeper stays while a piece is with the device, and goes once, whatever goes first.
+/// The keeper stays while the device owns a piece, and is dropped once, whatever is dropped first.
 /// Proves R18.44.
 #[test]
-fn the_keeper_outlives_what_is_in_flight() {
+fn the_keeper_outlives_pieces_in_flight() {
     for drops_queues_first in [false, true] {
         let (words, token) = (words(8), Arc::new(()));
         let Pair { mut a, b, ca, cb, pool, pd, dev } = Pair::<Rc, Any>::new();
@@ -312,10 +312,10 @@ fn the_keeper_outlives_what_is_in_flight() {
     }
 }
 
-/// The memory of a region that peers had rights to is kept where they may touch it later.
+/// The memory of a region that peers had rights to is kept if they may access it later.
 /// Proves R18.44.
 #[test]
-fn regions_that_peers_reach_give_their_keeper_back() {
+fn regions_that_peers_reach_return_their_keeper() {
     fails_on!(KeptRegions);
     let (words, token) = (words(8), Arc::new(()));
     let p = Pair::<Rc, Any>::new();

@@ -1,5 +1,5 @@
-//! Each opcode in each form, on each kind of device: a table, of which the device under test
-//! executes its column. A cell that does otherwise fails, also where it does better.
+//! Each opcode in each form, on each kind of device. The device under test must match its column of
+//! the table; doing better than the table is also a failure.
 
 use proverbs::memory::Revocable;
 use proverbs::post::PostErrorKind;
@@ -38,12 +38,12 @@ enum Form {
     List,
 }
 
-/// What becomes of a work request.
+/// The outcome of a work request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Does {
-    /// It succeeds, and the peer has all of it.
+    /// It succeeds, and all of it reaches the peer.
     Arrives,
-    /// The message reaches the peer, which fails it: its key is not a window's.
+    /// The message reaches the peer, which rejects it: its key does not belong to a window.
     EndsNoKey,
     /// The post is rejected.
     Rejected(PostErrorKind),
@@ -57,7 +57,7 @@ use Opcode::*;
 use PostErrorKind::{InlineInvOnSiw, NotOnIwarp};
 
 /// Opcode and form; InfiniBand and RoCE (the loopback's worlds, rxe of each kernel); iWARP (the
-/// loopback's, siw of each kernel); and the page or the source that says so.
+/// loopback's, siw of each kernel); and the source.
 const TABLE: &[(Opcode, &[Form], Does, Does, &str)] = &[
     (Send, &[Empty, Inline, Slices, Buffer, List], Arrives, Arrives, "ibv_post_send(3)"),
     (
@@ -79,7 +79,7 @@ const TABLE: &[(Opcode, &[Form], Does, Does, &str)] = &[
         &[Inline, Slices],
         EndsNoKey,
         Rejected(InlineInvOnSiw),
-        "siw_activate_tx_from_sq in Linux's siw_qp.c: inline data of SEND and WRITE alone",
+        "siw_activate_tx_from_sq in Linux's siw_qp.c: inline data of SEND and WRITE only",
     ),
     (RdmaWrite, &[Empty, Inline, Slices, Buffer, List], Arrives, Arrives, "ibv_post_send(3)"),
     (
@@ -183,7 +183,7 @@ fn message(opcode: Opcode, form: Form) -> Does {
         return Rejected(error.kind());
     }
     if opcode == RdmaWrite {
-        // A SEND behind it says that it is there.
+        // A later SEND shows that it has arrived.
         drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
         p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
     }
@@ -204,7 +204,7 @@ fn message(opcode: Opcode, form: Form) -> Does {
     Arrives
 }
 
-/// Whether this is an error of creation, and its rule.
+/// The rule of an error at creation.
 fn refused(error: &proverbs::Error) -> Does {
     assert!(error.to_string().contains("speaks iWARP, which has "), "{error}");
     NotCreated("R24.4")
@@ -261,7 +261,7 @@ fn atomic(opcode: Opcode) -> Does {
 }
 
 #[test]
-fn each_opcode_in_each_form_does_what_the_table_says() {
+fn each_opcode_in_each_form_matches_the_table() {
     let is_iwarp = Device::open().is_iwarp();
     let mut wrong = Vec::new();
     for (opcode, forms, elsewhere, on_iwarp, source) in TABLE {
@@ -277,9 +277,9 @@ fn each_opcode_in_each_form_does_what_the_table_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The table has each form that an opcode can be written in once.
+/// The table has each form of each opcode exactly once.
 #[test]
-fn each_cell_is_in_the_table_once() {
+fn the_table_has_each_cell_once() {
     let cells: Vec<(Opcode, Form)> = TABLE
         .iter()
         .flat_map(|(opcode, forms, ..)| forms.iter().map(|form| (*opcode, *form)))

@@ -1,4 +1,4 @@
-//! Memory that the program already has: pools and regions in each kind of it.
+//! Pools and regions in each kind of memory that the program already has.
 
 use proverbs::completion::WcOpcode;
 #[cfg(not(miri))]
@@ -11,7 +11,7 @@ use crate::support::*;
 #[cfg(not(miri))]
 const PAGE: u64 = 4096;
 
-/// A message into a pool in this memory and one out of it, and the memory again.
+/// Receives and sends a message with a pool in this memory. Returns the memory.
 fn as_pool<M: Memory<Sharing = Private, Protection = Writable>>(memory: M) -> M {
     as_pool_of(memory, 64)
 }
@@ -30,8 +30,8 @@ fn as_pool_of<M: Memory<Sharing = Private, Protection = Writable>>(memory: M, si
     pool.destroy().map_err(|refused| refused.error).unwrap()
 }
 
-/// A WRITE and, where the fabric has them, an atomic of a peer's into a region in this memory, a
-/// READ of them, and the memory again.
+/// A peer's WRITE and, if the fabric has them, an atomic, into a region in this memory, then a READ
+/// of them. Returns the memory.
 fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
     profile! { Any { entry: AnyBuf } }
     let mut p = Pair::<Rc, Any>::new();
@@ -47,13 +47,13 @@ fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
     let mut read = [0; 9];
     region.read_at(64, &mut read).unwrap();
     assert_eq!(&read, b"by a peer");
-    // With the device while the region is dropped: the memory stays.
+    // The region is dropped while the device uses it, so the memory stays.
     p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.slice(64, 9).unwrap().read())).unwrap();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_send(wr::Send::new(region.piece(64, 9).unwrap())).unwrap();
     let region = region.destroy().map(drop).unwrap_err().into_object();
     let mut sent: Vec<_> = poll(&p.dev, &mut p.ca, 2).into_iter().map(Done::sent).collect();
-    // On siw the READ may be the last (R24.13).
+    // On siw the READ may complete last (R24.13).
     sent.sort_by_key(|sent| sent.opcode != WcOpcode::RdmaRead);
     let read = sent.remove(0).entry.unwrap().into_buf().unwrap();
     assert_eq!(&read[..], b"by a peer");
@@ -65,7 +65,7 @@ fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
         return memory;
     }
     let region = p.pd.region::<RemoteAll>().create_in::<M>(memory).unwrap();
-    // Bytes of a vector may begin anywhere.
+    // The bytes of a vector may begin at any address.
     let cell = (80..88).find_map(|offset| region.remote().atomic(offset).ok()).unwrap();
     p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), cell, 1)).unwrap();
     poll(&p.dev, &mut p.ca, 1);
@@ -98,7 +98,7 @@ fn anonymous_mappings() {
 
 /// Proves R18.6.
 #[test]
-#[cfg_attr(miri, ignore = "Miri stops where there is no memory of this size")]
+#[cfg_attr(miri, ignore = "Miri aborts if it cannot allocate this size")]
 fn a_mapping_of_no_bytes_or_of_too_many() {
     for (len, errno) in [(0, 22), (usize::MAX, 12), (isize::MAX as usize, 12)] {
         let error = Mapping::new(len).unwrap_err();
@@ -107,7 +107,7 @@ fn a_mapping_of_no_bytes_or_of_too_many() {
     assert_eq!(said(&Mapping::new(0).unwrap_err()), "mmap: EINVAL: Invalid argument (0 bytes)");
 }
 
-/// In flight while everything of the program's goes: the mapping is the last to go.
+/// A buffer is in flight while all objects of the program are dropped: the mapping is dropped last.
 /// Proves R18.4.
 #[test]
 fn a_mapping_stays_while_the_device_has_a_buffer() {
@@ -116,11 +116,11 @@ fn a_mapping_stays_while_the_device_has_a_buffer() {
     b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     drop((pool, pd));
     let mut a = a;
-    a.post_send(wr::Send::new(filled(&other, b"into what nobody names"))).unwrap();
+    a.post_send(wr::Send::new(filled(&other, b"into an object without a handle"))).unwrap();
     let mut cb = cb;
     let got = poll(&dev, &mut cb, 1).remove(0).received();
     drop((a, b, ca, cb, other));
-    assert_eq!(got.data(), b"into what nobody names");
+    assert_eq!(got.data(), b"into an object without a handle");
 }
 
 /// Proves R18.11.
@@ -128,7 +128,7 @@ fn a_mapping_stays_while_the_device_has_a_buffer() {
 #[cfg(not(miri))]
 fn a_mapping_that_is_populated_locked_and_not_inherited() {
     fails_on!(KeptRegions);
-    // To be populated is to have pages of its own, and not the one of zeroes.
+    // Populated memory has pages of its own instead of the shared zero page.
     for locked in [false, true] {
         let options = MapOptions::new().populate().dontfork();
         let options = if locked { options.locked() } else { options };
@@ -136,8 +136,8 @@ fn a_mapping_that_is_populated_locked_and_not_inherited() {
         let place = memory.as_ptr().addr();
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let of_it = maps.split("VmFlags:").find(|map| map.lines().any(|line| covers(line, place)));
-        let of_it = of_it.expect("the mapping is there");
-        // Its own flags come after the name; the next mapping's lines follow them.
+        let of_it = of_it.expect("the mapping is listed");
+        // Its own flags follow its name; the lines of the next mapping follow them.
         let flags = maps.split_once(of_it).unwrap().1.lines().next().unwrap().to_owned();
         assert_eq!((flags.contains(" lo"), flags.contains(" dc")), (locked, true), "{flags}");
         assert!(
@@ -148,7 +148,7 @@ fn a_mapping_that_is_populated_locked_and_not_inherited() {
     }
 }
 
-/// Whether a line of /proc/self/smaps begins a mapping with this address in it.
+/// Whether a line of /proc/self/smaps begins a mapping that contains this address.
 #[cfg(not(miri))]
 fn covers(line: &str, place: usize) -> bool {
     let range = line.split(' ').next().and_then(|range| range.split_once('-'));
@@ -161,11 +161,11 @@ fn covers(line: &str, place: usize) -> bool {
 /// Proves R18.8.
 #[test]
 #[cfg(not(miri))]
-fn a_node_that_is_not_there() {
+fn a_missing_node_is_reported() {
     let error = MapOptions::new().node(1000).anonymous(8192).unwrap_err();
     assert_eq!((error.verb(), error.errno()), ("mbind", Some(22)));
     let text = error.to_string();
-    assert!(text.contains("(node 1000, nodes that are online: 0"), "{text}");
+    assert!(text.contains("(node 1000, online nodes: 0"), "{text}");
     let error = MapOptions::new().node(1024).anonymous(8192).unwrap_err();
     assert_eq!(error.to_string(), "mbind: node 1024 exceeds 1023");
 }
@@ -195,11 +195,12 @@ fn more_huge_pages_than_there_are() {
 fn huge_pages_of_both_sizes_on_each_node() {
     let Ok(nodes) = std::env::var("PROVERBS_NUMA_NODES") else {
         println!(
-            "skipped: there may be no huge pages here (`cargo xtask soft-roce --numa` has some)"
+            "skipped: no huge pages are reserved here (`cargo xtask soft-roce --numa` reserves \
+             some)"
         );
         return;
     };
-    let nodes: u32 = nodes.parse().expect("PROVERBS_NUMA_NODES is a number");
+    let nodes: u32 = nodes.parse().expect("PROVERBS_NUMA_NODES must be a number");
     assert!(nodes > 1);
     for huge in [HugePage::MiB2, HugePage::GiB1] {
         for node in 0..nodes {
@@ -215,7 +216,7 @@ fn huge_pages_of_both_sizes_on_each_node() {
             assert_eq!((memory.len(), &memory[64..73]), (huge.size(), &b"by a peer"[..]));
             drop(memory);
 
-            // Pages that there are, but not on this node.
+            // Pages that exist, but not on this node.
             let more = free_on(node, huge) + 1;
             let error = options.anonymous(more * huge.size()).unwrap_err();
             let ErrorKind::HugePages { asked, free, node: at, .. } = *error.kind() else {
@@ -223,7 +224,7 @@ fn huge_pages_of_both_sizes_on_each_node() {
             };
             assert_eq!((asked, free, at), (more as u64, more as u64 - 1, Some(node)), "{error}");
         }
-        // Without a node, and not populated: no page yet.
+        // On any node, and not populated: no page yet.
         let memory = MapOptions::new().huge(huge).anonymous(1).unwrap();
         assert!(!numa_map(memory.as_ptr().addr()).contains(" N0="));
         drop(memory);
@@ -243,7 +244,7 @@ fn numa_map(place: usize) -> String {
     format!("{} ", line.expect("the mapping is there"))
 }
 
-/// The huge pages that are free on a node.
+/// The free huge pages of a node.
 #[cfg(not(miri))]
 fn free_on(node: u32, huge: HugePage) -> usize {
     let kilobytes = huge.size() / 1024;
@@ -259,7 +260,7 @@ fn a_memfd() {
     fails_on!(KeptRegions);
     let (memory, fd) = MapOptions::new().memfd("proverbs", 10_000).unwrap();
     assert!(memory.is_sealed());
-    // Another process would map it by the descriptor, as this does.
+    // Another process would map it from the descriptor in the same way.
     let other = MapOptions::new().file(&fd, 0..10_000).unwrap();
     let memory = as_region(memory);
     let mut read = [0; 9];
@@ -269,7 +270,7 @@ fn a_memfd() {
     memory.read_at(9_999, &mut read[..1]).unwrap();
     assert_eq!(read[0], b'x');
     assert!(memory.read_at(9_999, &mut read).is_err() && other.write_at(10_000, b"x").is_err());
-    // Nobody cuts it off.
+    // No process truncates it.
     let file = std::fs::File::from(fd);
     assert_eq!(file.set_len(0).unwrap_err().raw_os_error(), Some(1));
 }
@@ -321,7 +322,7 @@ fn a_file_for_writing_and_for_reading() {
     p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
     let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     assert_eq!(&read[..], b"by a peer");
-    // What this program reads of it is what others write.
+    // This program reads the bytes that others write.
     let writer = MapOptions::new().file(&file, PAGE..2 * PAGE).unwrap();
     writer.write_at(70, b"changed").unwrap();
     region.read_at(64, &mut word).unwrap();
@@ -332,14 +333,14 @@ fn a_file_for_writing_and_for_reading() {
 /// Proves R18.6, R18.9.
 #[test]
 #[cfg(not(miri))]
-fn a_range_that_a_file_does_not_have() {
+fn a_range_beyond_the_file() {
     let (_, fd) = MapOptions::new().memfd("proverbs", 8192).unwrap();
     let map = |range| MapOptions::new().file(&fd, range).unwrap_err().to_string();
     assert_eq!(map(0..8193), "mmap: end of the range 8193 exceeds 8192");
     assert_eq!(map(PAGE..u64::MAX), format!("mmap: end of the range {} exceeds 8192", u64::MAX));
     assert_eq!(map(PAGE..PAGE), "mmap: EINVAL: Invalid argument (bytes 4096..4096 of a file)");
     assert_eq!(map(1..100), "mmap: EINVAL: Invalid argument (bytes 1..100 of a file)");
-    #[allow(clippy::reversed_empty_ranges)] // that is what is refused
+    #[allow(clippy::reversed_empty_ranges)] // such a range is rejected
     let reversed = 2 * PAGE..PAGE;
     assert_eq!(map(reversed), "mmap: EINVAL: Invalid argument (bytes 8192..4096 of a file)");
     let device = std::fs::File::open("/dev/null").unwrap();
@@ -350,12 +351,12 @@ fn a_range_that_a_file_does_not_have() {
     for len in [0, usize::MAX / 2 + 1] {
         MapOptions::new().memfd("proverbs", len).unwrap_err();
     }
-    // A name is part of a path.
+    // A name has the length limit of a path component.
     let error = MapOptions::new().memfd(&"long".repeat(100), 8192).unwrap_err();
     assert_eq!(error.errno(), Some(22));
 }
 
-/// A region of memory that is only read has its end where the memory has, in each of its kinds.
+/// A region of read-only memory ends where the memory ends, for each kind of memory.
 #[test]
 fn a_read_only_region_ends_where_its_memory_does() {
     let p = Pair::<Rc>::new();

@@ -1,4 +1,4 @@
-//! Contexts that own queue pairs: what ends them runs while something else ends.
+//! Contexts that own queue pairs, so that queue pairs end while something else ends.
 
 use std::any::Any;
 
@@ -7,7 +7,7 @@ use proverbs::qp::Max;
 
 use crate::support::*;
 
-/// What a buffer's context owns.
+/// A buffer's context, which owns an object.
 struct Owns(Option<Box<dyn Any + Send>>);
 
 profile! { Ring { entry: Buf<Owns>, signaling: Selective, initiator: NoReads } }
@@ -18,7 +18,8 @@ type Cq = CompletionQueue<Buf<Owns>>;
 
 const DEPTH: Depth = Depth { send: 2, recv: 2 };
 
-/// A receive of `qp` that is never used, whose buffer owns something, and is the last of its pool.
+/// Posts a receive on `qp` that is never used. Its buffer owns an object, and is the last of its
+/// pool.
 fn strands<O: Send + 'static>(
     pd: &ProtectionDomain,
     qp: &mut QueuePair<Rc, Init, Plain>,
@@ -35,17 +36,17 @@ fn init(qp: QueuePair<Rc, Reset, Plain>) -> QueuePair<Rc, Init, Plain> {
     qp.modify(attr).unwrap()
 }
 
-/// A queue pair ends while its completion queue does, at the last moment. What is in its other
-/// completion queue stays until that was polled.
+/// A queue pair ends during the end of its completion queue. Completions in its other completion
+/// queue stay until they are polled.
 #[test]
-fn a_queue_pair_that_goes_at_the_end_of_its_completion_queue() {
+fn a_queue_pair_that_ends_with_its_completion_queue() {
     fails_on!(NoRings);
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let (mut ends, mut stays): (Cq, Cq) =
         (dev.ctx.create_cq(30).unwrap(), dev.ctx.create_cq(30).unwrap());
     let pool = pd.pool(64).contexts(|_| Owns(None)).create(2).unwrap();
-    // The last to go: one send of it is done, and two receives are flushed and not polled.
+    // The last to end: one of its sends is done, and two receives are flushed and not polled.
     let last = pd.create_qp::<Rc, Ring>(&ends, &stays, DEPTH).unwrap();
     let attr = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let mut last = last.modify(attr).unwrap();
@@ -65,7 +66,7 @@ fn a_queue_pair_that_goes_at_the_end_of_its_completion_queue() {
     let mut first = init(pd.create_qp::<Rc, Plain>(&ends, &ends, DEPTH).unwrap());
     strands(&pd, &mut first, next);
     drop(first);
-    drop(ends); // `first` is over, so its buffer goes, and so `next`; and so `last`
+    drop(ends); // ends `first`, whose buffer drops `next`, whose buffer drops `last`
     assert_eq!(pool.available(), 0, "with `stays`");
     let flushed = poll_empty(&mut stays);
     assert!(dev.takes_completions_along().is_none_or(|along| flushed == if along { 0 } else { 2 }));
@@ -74,7 +75,7 @@ fn a_queue_pair_that_goes_at_the_end_of_its_completion_queue() {
     stays.destroy().unwrap();
 }
 
-/// Sends a last message to a queue pair that goes with it.
+/// Sends a last message to a queue pair that ends with it.
 struct LastWord {
     from: QueuePair<Rc, Rts>,
     sent: CompletionQueue,
@@ -88,10 +89,10 @@ impl Drop for LastWord {
     }
 }
 
-/// A message arrives while its completion queue ends. What it was received in comes home, unless
-/// the device takes its completion along with the queue pair.
+/// A message arrives while its completion queue ends. The receive's buffer returns, unless the
+/// device removes the completion with the queue pair.
 #[test]
-fn a_message_that_comes_at_the_end_of_its_completion_queue() {
+fn a_message_that_arrives_while_its_completion_queue_ends() {
     fails_on!(Iwarp, "R24.5");
     let (dev, wish) = (Device::open(), Wish::new());
     let pd = dev.ctx.alloc_pd().unwrap();

@@ -1,4 +1,4 @@
-//! FLUSH and ATOMIC_WRITE: on a queue pair that was created for them, with the peer's rights.
+//! FLUSH and ATOMIC_WRITE, on a queue pair that was created for them, with the peer's rights.
 
 use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::FlushGlobal;
@@ -11,11 +11,11 @@ profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
 profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
 profile! { Logging { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)>, max_send_sge: 2, entry: BufList } }
 
-/// What a device has of these.
+/// The operations that a device has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Has {
     All,
-    /// The device has all; its provider, as of rdma-core 44, no FLUSH.
+    /// The device has both; its provider, as of rdma-core 44, lacks FLUSH.
     AtomicWriteAlone,
     Nothing,
 }
@@ -38,8 +38,8 @@ pub fn has_all(dev: &Device) -> bool {
     has(dev) == Has::All
 }
 
-/// Whether the library that this process has loaded is that of rdma-core 44, Debian 12's. The
-/// provider's name does not say so: that of 56 is called the same.
+/// Whether the loaded library is rdma-core 44 of Debian 12. The provider's file name does not show
+/// it: the one of rdma-core 56 is the same.
 fn provider_is_of_44() -> bool {
     std::fs::read_to_string("/proc/self/maps").unwrap().contains("/libibverbs.so.1.14.44.")
 }
@@ -61,10 +61,10 @@ fn statuses<P: Profile<Entry = Buf>>(
     poll(&p.dev, &mut p.ca, n).into_iter().map(outcome).collect()
 }
 
-/// What a device lacks is refused before anything is created, or by its provider.
+/// An operation that the device lacks is rejected before anything is created, or by its provider.
 /// Proves R25.2.
 #[test]
-fn a_queue_pair_is_created_for_them_or_refused() {
+fn a_queue_pair_is_created_for_both_operations_or_rejected() {
     let p = Pair::<Rc, DefaultProfile>::new();
     let depth = Depth { send: 2, recv: 2 };
     let cq = p.dev.ctx.create_cq(16).unwrap();
@@ -96,7 +96,7 @@ fn a_queue_pair_is_created_for_them_or_refused() {
 /// pointer.
 /// Proves R25.2.
 #[test]
-fn what_was_written_is_flushed() {
+fn written_data_is_flushed() {
     let dev = Device::open();
     if has(&dev) != Has::All {
         return;
@@ -119,10 +119,10 @@ fn what_was_written_is_flushed() {
     assert_eq!(p.a.sends_outstanding(), 0);
 }
 
-/// The key needs the right, for bytes that it has; and so does the peer's queue pair.
+/// A FLUSH needs the right of the key, for bytes in its range, and of the peer's queue pair.
 /// Proves R25.1.
 #[test]
-fn the_peer_grants_a_flush_by_key_and_by_queue_pair() {
+fn a_flush_needs_the_right_of_the_key_and_of_the_queue_pair() {
     let dev = Device::open();
     if has(&dev) != Has::All {
         return;
@@ -156,7 +156,7 @@ fn the_peer_grants_a_flush_by_key_and_by_queue_pair() {
     assert_eq!(refused(granted, true, none), Err(WcStatus::RemAccess));
 }
 
-/// Memory that persists has the right; the program's own has it on devices that take it for such.
+/// Persistent memory has the right; ordinary memory has it on devices that accept it as persistent.
 /// Proves R25.1, R25.3.
 #[test]
 fn a_flush_to_persistence() {
@@ -183,7 +183,7 @@ fn a_flush_to_persistence() {
     let seen: RemoteSlice<Flushable<RemoteWrite>> = region.export();
     assert_eq!((for_writers.rkey(), seen.len()), (at.rkey(), 256));
 
-    // A queue pair, and a key, that flush to where all see it alone.
+    // A queue pair, and a key, that grant only a flush to global visibility.
     for (access, is_of_key) in [(wish().access, false), (access, true)] {
         let mut p = Pair::<Rc, Flushing>::with(&Wish { access, ..wish() });
         let flushable = p.pd.register::<Flushable<RemoteWrite>>(64).unwrap().remote();
@@ -199,7 +199,7 @@ fn a_flush_to_persistence() {
 
 /// Proves R25.4.
 #[test]
-fn eight_bytes_change_at_once() {
+fn eight_bytes_are_written_atomically() {
     let dev = Device::open();
     if has(&dev) == Has::Nothing {
         return;
@@ -239,13 +239,13 @@ fn eight_bytes_change_at_once() {
     };
     assert_eq!(opcode, Some(AtomicWrite));
 
-    // It is a write: a key that is for readers alone opens nothing.
+    // It counts as a write: a read-only key does not permit it.
     let readers = p.pd.register::<RemoteRead>(64).unwrap().remote();
     let pretended = RemoteSlice::<RemoteWrite>::from_parts(readers.addr(), 64, readers.rkey());
     p.a.post_send(wr::AtomicWrite::new(pretended.write_cell(0).unwrap(), [1; 8])).unwrap();
     assert_eq!(statuses(&mut p, 1), [Err(WcStatus::RemAccess)]);
 
-    // And so is a queue pair that grants no WRITE.
+    // Nor does a queue pair that grants no WRITE.
     let access = QpAccess::REMOTE_READ | QpAccess::REMOTE_ATOMIC;
     let mut p = Pair::<Rc, Publishing>::with(&Wish { access, ..Wish::new() });
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
@@ -254,11 +254,11 @@ fn eight_bytes_change_at_once() {
     assert_eq!(statuses(&mut p, 1), [Err(WcStatus::RemInvReq)]);
 }
 
-/// An entry of a log: its pieces, made visible, and the tail behind them. On librxe several pieces
-/// go by another verb, and all stays in order (R15.10).
+/// A log entry: its pieces, made visible, and then the tail. On librxe several pieces use another
+/// verb, and everything stays in order (R15.10).
 /// Proves R25.5.
 #[test]
-fn an_entry_of_a_log_and_its_tail() {
+fn a_log_entry_and_its_tail() {
     let dev = Device::open();
     if has(&dev) != Has::All {
         return;

@@ -1,11 +1,11 @@
-//! Pools: every buffer is handed out, and each to one holder at a time.
+//! Pools: every buffer is handed out, to one holder at a time.
 
 use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// A pool hands out as many buffers as it was created with, each once, before and after they were
-/// given back in another order.
+/// A pool hands out as many buffers as it was created with, each once, even after they were
+/// returned in another order.
 #[test]
 fn every_buffer_is_handed_out_once() {
     let dev = Device::open();

@@ -1,4 +1,4 @@
-//! Work requests that are filled once and posted many times.
+//! Work requests that are filled once and posted repeatedly.
 
 use proverbs::completion::WcOpcode;
 use proverbs::post::PostErrorKind;
@@ -11,7 +11,7 @@ profile! { Any { entry: AnyBuf } }
 
 /// Proves R1.1.
 #[test]
-fn each_opcode_goes_as_often_as_it_is_posted() {
+fn each_opcode_can_be_posted_repeatedly() {
     fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteAll>(256).unwrap();
@@ -23,7 +23,7 @@ fn each_opcode_goes_as_often_as_it_is_posted() {
     for round in 0..3u8 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         send.refill(wr::SendWithImm::new(wr::Placeholder, round.into()));
-        // Of another length each time.
+        // A different length each time.
         let bytes = numbered(round.into(), 10 + usize::from(round));
         p.a.post_prepared(&mut send, filled(&p.pool, &bytes)).unwrap();
         let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
@@ -48,7 +48,7 @@ fn each_opcode_goes_as_often_as_it_is_posted() {
 }
 
 #[test]
-fn inline_bytes_are_those_of_the_moment() {
+fn inline_bytes_are_copied_at_each_post() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Uc>::new();
     let mut beat = wr::Send::inline(b"beat 0").prepare();
@@ -73,10 +73,9 @@ fn inline_bytes_are_those_of_the_moment() {
     }
 }
 
-/// The work request moves, goes to other queue pairs and other threads, and is dropped with work
-/// outstanding.
+/// The work request moves to other queue pairs and threads, and is dropped with work outstanding.
 #[test]
-fn it_belongs_to_no_queue_pair() {
+fn a_prepared_request_belongs_to_no_queue_pair() {
     let [mut one, mut two] = [Pair::<Rc>::new(), Pair::<Rc>::new()];
     let send = wr::Send::new(wr::Placeholder).prepare();
     let mut send = std::thread::spawn(move || Box::new(send)).join().unwrap();
@@ -92,7 +91,7 @@ fn it_belongs_to_no_queue_pair() {
         let got: Vec<_> = got.map(|got| got.data().to_vec()).collect();
         assert_eq!(got, [b"to both", b"another"]);
     }
-    // A buffer of another domain is refused, and what was refused changes nothing.
+    // A buffer of another domain is rejected, and the rejection changes nothing.
     let error = one.a.post_prepared(&mut send, filled(&two.pool, b"strange")).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::PdMismatch);
     holds(error.into_rejected().next().unwrap(), b"strange");
@@ -104,7 +103,7 @@ fn it_belongs_to_no_queue_pair() {
     poll(&two.dev, &mut two.ca, 2);
 }
 
-/// What leaves out an element for one post leaves it in the next (R3.3).
+/// An element that one post leaves out is in the next one again (R3.3).
 #[test]
 fn an_empty_buffer_is_left_out_once() {
     let mut p = Pair::<Rc>::new();
@@ -120,7 +119,7 @@ fn an_empty_buffer_is_left_out_once() {
 }
 
 #[test]
-fn a_full_queue_and_a_short_slice_give_the_buffer_back() {
+fn a_full_queue_and_a_short_slice_return_the_buffer() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let short = region.remote().slice(0, 4).unwrap();
@@ -151,7 +150,7 @@ fn a_full_queue_and_a_short_slice_give_the_buffer_back() {
 
 /// Signaled on one queue pair, unsignaled on the next post.
 #[test]
-fn selective_queue_pairs_signal_what_they_are_told() {
+fn a_selective_queue_pair_signals_as_requested() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
@@ -175,8 +174,8 @@ fn selective_queue_pairs_signal_what_they_are_told() {
     assert_eq!(released(&mut p), 1);
 }
 
-/// The number of entries that the next completion of a ring releases, those that are none among
-/// them.
+/// The number of entries that the next completion of a ring releases, counting those without a
+/// buffer.
 fn released(p: &mut Pair<Rc, Ring>) -> usize {
     let before = p.a.sends_outstanding();
     until(&p.dev, "a signaled send", || match p.ca.poll_one().unwrap() {
@@ -189,9 +188,9 @@ fn released(p: &mut Pair<Rc, Ring>) -> usize {
     before - p.a.sends_outstanding()
 }
 
-/// The one that fills the queue is signaled, and no other (R9.8).
+/// Only the request that fills the queue is signaled (R9.8).
 #[test]
-fn the_unsignaled_one_that_fills_the_queue_is_signaled() {
+fn an_unsignaled_request_that_fills_the_queue_is_signaled() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
@@ -206,9 +205,9 @@ fn the_unsignaled_one_that_fills_the_queue_is_signaled() {
     }
 }
 
-/// A READ is refilled with a source that has no end, and with one that has (R6.7).
+/// A READ gets a source without a length, and then one with a length (R6.7).
 #[test]
-fn a_read_is_refilled_with_and_without_an_end() {
+fn a_read_is_refilled_with_and_without_a_length() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     region.write_at(0, &[7; 64]).unwrap();
@@ -234,7 +233,7 @@ fn a_read_is_refilled_with_and_without_an_end() {
 }
 
 #[test]
-fn any_buffer_goes_where_the_entry_is_any() {
+fn any_buffer_fits_an_any_entry() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let there = region.remote().slice(32, 32).unwrap();
@@ -252,9 +251,9 @@ fn any_buffer_goes_where_the_entry_is_any() {
     assert_eq!(lens.collect::<Vec<_>>(), [5, 6, 8]);
 }
 
-/// A piece is longer than what a READ brings, and than what the next one brings.
+/// The piece is longer than the READ, and than the next one.
 #[test]
-fn a_read_of_less_than_a_piece_has_goes_again() {
+fn a_read_shorter_than_its_piece_can_be_repeated() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     region.write_at(0, b"here are they").unwrap();
@@ -275,9 +274,9 @@ fn a_read_of_less_than_a_piece_has_goes_again() {
     }
 }
 
-/// Its address handle is looked for at each post (R5.3).
+/// Its address handle is looked up at each post (R5.3).
 #[test]
-fn a_datagram_goes_while_its_address_handle_is_there() {
+fn a_datagram_is_sent_while_its_address_handle_exists() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());

@@ -1,5 +1,5 @@
-//! The strict form, on a device whose provider is not known to keep its promises
-//! (`docs/providers.md`): here a stub that says so, of which the device under test is no part.
+//! The strict form, for a device whose provider is not known to keep its promises
+//! (`docs/providers.md`). A stub reports such a provider; the device under test is not involved.
 
 use proverbs::ErrorKind;
 use proverbs::device::Provider;
@@ -26,7 +26,7 @@ fn is_refused(error: &proverbs::Error, words: &[&str]) {
 }
 
 #[test]
-fn a_context_tells_its_provider() {
+fn a_context_reports_its_provider() {
     for provider in [Provider::Unknown, Provider::Mlx5, Provider::Siw] {
         assert_eq!(device(provider).ctx.provider(), provider);
     }
@@ -61,7 +61,7 @@ fn a_ring_is_rejected_where_completions_may_not_cover_unsignaled_sends() {
     }
 }
 
-/// Memory that peers could reach does not come back, whatever rights the region has by then.
+/// Memory that peers could reach is not returned, whatever rights the region has by then.
 #[test]
 fn a_region_that_peers_could_reach_keeps_its_memory() {
     let pd = device(Provider::Unknown).ctx.alloc_pd().unwrap();
@@ -70,7 +70,7 @@ fn a_region_that_peers_could_reach_keeps_its_memory() {
     let region = pd.region::<RemoteRead>().create_in(vec![7u8; 64]).unwrap();
     let (region, error) = region.destroy().unwrap_err().into_parts();
     is_refused(&error, &words);
-    // It is as it was.
+    // It is unchanged.
     let mut bytes = [0; 64];
     region.read_at(0, &mut bytes).unwrap();
     assert_eq!(bytes, [7; 64]);
@@ -83,16 +83,16 @@ fn a_region_that_peers_could_reach_keeps_its_memory() {
     if let Ok(region) = region.rereg_access::<LocalWrite>() {
         is_refused(&region.destroy().unwrap_err().error, &words);
     }
-    // Nor the pages of this crate, or what a window could open.
+    // The same holds for pages of this crate, and for memory that a window could open.
     let pages = pd.register::<RemoteWrite>(64).unwrap();
     is_refused(&pages.destroy().unwrap_err().error, &words);
     let windowed = pd.register::<proverbs::memory::Windowed<LocalWrite>>(64).unwrap();
     is_refused(&windowed.destroy().unwrap_err().error, &words);
 }
 
-/// What no peer could reach comes back: work requests alone touched it.
+/// Memory that no peer could reach is returned: only work requests accessed it.
 #[test]
-fn local_memory_comes_back_from_an_unknown_provider() {
+fn an_unknown_provider_returns_local_memory() {
     let pd = device(Provider::Unknown).ctx.alloc_pd().unwrap();
     let local = pd.region::<LocalWrite>().create_in(vec![7u8; 64]).unwrap();
     assert_eq!(local.destroy().unwrap(), [7; 64]);
@@ -102,7 +102,7 @@ fn local_memory_comes_back_from_an_unknown_provider() {
 
 /// A region of each kind of memory works, and can be dropped.
 #[test]
-#[cfg_attr(miri, ignore = "memory is leaked on purpose")]
+#[cfg_attr(miri, ignore = "leaks memory on purpose")]
 fn regions_are_dropped_while_peers_may_still_reach_them() {
     let dev = device(Provider::Unknown);
     let mut p = Pair::<Rc>::on(dev, &Wish::new());
@@ -120,18 +120,18 @@ fn regions_are_dropped_while_peers_may_still_reach_them() {
     }
 }
 
-/// A write of 8 bytes from a pair's first queue pair to its second.
+/// A WRITE of 8 bytes from a pair's first queue pair to its second.
 fn write(p: &mut Pair<Rc>, bytes: &[u8; 8], to: RemoteSlice<RemoteWrite>) {
     p.a.post_send(wr::RdmaWrite::inline(bytes, to.write())).unwrap();
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
 }
 
-/// Soft-RoCE's deregistration waits for a peer's request, and returns 0 after some time even if the
-/// request goes on. Memory that the request may still write does not come back, and the region that
-/// comes back instead has no key.
+/// Soft-RoCE's deregistration waits for a peer's request, but returns 0 after some time even if the
+/// request continues. Memory that the request may still write is not returned, and the returned
+/// region has no key.
 #[test]
-#[cfg_attr(miri, ignore = "memory is leaked on purpose, and asks for the kernel's release")]
-fn memory_does_not_come_back_from_a_deregistration_that_gave_up() {
+#[cfg_attr(miri, ignore = "leaks memory on purpose, and reads the kernel's release")]
+fn memory_is_not_returned_if_deregistration_gave_up() {
     let fabric = Fabric::with(World::ipv4().provider(Provider::Rxe));
     let mut p = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
     let quick = p.pd.region::<RemoteWrite>().create_in(vec![7u8; 8]).unwrap();
@@ -145,25 +145,25 @@ fn memory_does_not_come_back_from_a_deregistration_that_gave_up() {
         Ok(bytes) => {
             let before = bytes.clone();
             write(&mut p, b"too late", key);
-            panic!("the memory came back with {before:?}, and a peer made it {bytes:?}");
+            panic!("the memory came back with {before:?}, and a peer changed it to {bytes:?}");
         }
         Err(refused) => refused.into_parts(),
     };
     assert_eq!(error.errno(), Some(libc::ETIMEDOUT), "{error}");
-    for words in ["8 bytes", "rxe", "is not used again", "docs/providers.md"] {
+    for words in ["8 bytes", "rxe", "is not reused", "docs/providers.md"] {
         assert!(error.to_string().contains(words), "{error}");
     }
     write(&mut p, b"too late", key);
     let mut bytes = [0; 8];
     region.read_at(0, &mut bytes).unwrap();
     assert_eq!(&bytes, b"too late");
-    assert_eq!(region.remote().rkey(), 0, "it is registered no more");
-    // Asked again, it is the same, in no time; and the memory outlives the region.
+    assert_eq!(region.remote().rkey(), 0, "it is no longer registered");
+    // A second call returns the same, at once; and the memory outlives the region.
     let (region, error) = region.destroy().unwrap_err().into_parts();
     assert_eq!((error.errno(), fabric.injected().gives_up), (Some(libc::ETIMEDOUT), 1));
     drop(region);
     write(&mut p, b"later on", key);
-    // Nor does that of a region that is dropped.
+    // Nor is the memory of a dropped region.
     let pages = p.pd.register::<RemoteWrite>(8).unwrap();
     let key = pages.remote();
     drop(pages);
@@ -174,11 +174,11 @@ fn memory_does_not_come_back_from_a_deregistration_that_gave_up() {
     assert_eq!(local.destroy().unwrap(), [7; 8]);
 }
 
-/// A peer's request that began before the region lost its remote rights may go on, so its memory
-/// does not come back either.
+/// A peer's request that began before the region lost its remote rights may continue, so its memory
+/// is not returned either.
 #[test]
-#[cfg_attr(miri, ignore = "memory is leaked on purpose, and asks for the kernel's release")]
-fn rights_that_were_taken_back_count_for_a_deregistration_that_gave_up() {
+#[cfg_attr(miri, ignore = "leaks memory on purpose, and reads the kernel's release")]
+fn removed_rights_count_if_deregistration_gave_up() {
     let fabric = Fabric::with(World::ipv4().provider(Provider::Rxe));
     let p = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
     fabric.inject(Script::default().with(Fault::GivesUp.always()));
@@ -186,7 +186,7 @@ fn rights_that_were_taken_back_count_for_a_deregistration_that_gave_up() {
     let region = region.rereg_access::<LocalWrite>().unwrap();
     let (region, error) = region.destroy().unwrap_err().into_parts();
     assert_eq!((error.errno(), fabric.injected().gives_up), (Some(libc::ETIMEDOUT), 1), "{error}");
-    // It is not registered any more, so nothing of it changes.
+    // It is no longer registered, so it cannot change.
     let refused = region.rereg_access::<RemoteWrite>().unwrap_err();
     assert!(matches!(refused, ReregError::Unchanged(_)), "{refused}");
     assert!(refused.to_string().contains("given up waiting for a peer's request"), "{refused}");

@@ -1,4 +1,4 @@
-//! What devices and queue pairs tell of themselves.
+//! The attributes of devices and queue pairs.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::*;
 
 /// Proves R2.11.
 #[test]
-fn the_device_tells_its_limits() {
+fn a_device_reports_its_limits() {
     fails_on!(IwarpOtherwise, "R24.4");
     let dev = Device::open();
     let attr = dev.ctx.query_device().unwrap();
@@ -37,7 +37,7 @@ fn the_device_tells_its_limits() {
 
 /// Proves R18.26.
 #[test]
-fn the_device_tells_what_it_may_lack() {
+fn a_device_reports_optional_features() {
     fails_on!(Siw, "R18.17");
     let (dev, other) = (Device::open(), Device::open());
     let attr = dev.ctx.query_device_ex().unwrap();
@@ -61,16 +61,16 @@ fn the_device_tells_what_it_may_lack() {
     let pages = by_rule!(dev, "R20.5", loopback: !is_rxe, rxe from (6, 15): true);
     assert_eq!(attr.odp.is_supported, pages);
     assert_eq!(abilities.can::<FlushGlobal>().is_some(), attr.device_cap_flags_ex & 1 << 38 != 0);
-    // A proof keeps nothing open.
+    // A proof does not keep the device open.
     let proof = other.ctx.abilities().unwrap().can::<ResizeSrq>();
     other.ctx.destroy().unwrap();
     assert!(proof.is_some_and(|proof| !proof.is_of(&dev.ctx)));
 }
 
-/// What may be asked of now and of names, by what the device tells else.
+/// Further queries, for the features that the device reports.
 /// Proves R21.2.
 #[test]
-fn what_is_asked_besides() {
+fn optional_queries() {
     let (dev, other) = (Device::open(), Device::open());
     let node = if dev.is_iwarp() { NodeType::Rnic } else { NodeType::ChannelAdapter };
     assert_eq!(dev.ctx.node_type(), node);
@@ -106,10 +106,10 @@ fn what_is_asked_besides() {
     }
 }
 
-/// What tells that data has arrived.
+/// Whether a device promises the order in which data arrives.
 /// Proves R21.1.
 #[test]
-fn a_device_tells_whether_data_is_in_order() {
+fn a_device_reports_whether_data_is_in_order() {
     let p = Pair::<Rc, DefaultProfile>::new();
     let told = [
         p.b.data_in_order::<wr::Send>(),
@@ -122,7 +122,7 @@ fn a_device_tells_whether_data_is_in_order() {
 }
 
 #[test]
-fn the_port_tells_its_state() {
+fn a_port_reports_its_state() {
     fails_on!(Siw, "R8.12");
     let dev = Device::open();
     let port = dev.ctx.query_port(1).unwrap();
@@ -140,7 +140,7 @@ fn the_port_tells_its_state() {
 
 /// Proves R8.6.
 #[test]
-fn a_queue_pair_tells_what_it_was_given() {
+fn a_queue_pair_reports_its_attributes() {
     fails_on!(IwarpOtherwise, "R24.5");
     let p = Pair::<Rc>::new();
     let attr = p.a.query().unwrap();
@@ -193,12 +193,12 @@ fn depths_of_reads_and_atomics() {
 
 /// Proves R17.4.
 #[test]
-#[cfg_attr(miri, ignore = "asks libibverbs, which Miri cannot call")]
+#[cfg_attr(miri, ignore = "calls libibverbs, which Miri cannot")]
 fn a_fork_and_registered_memory() {
     let dev = Device::open();
     by_rule!(dev, "R17.4",
-        // No RDMA in this kernel, so it does not say that it copies pinned pages; nobody asked the
-        // library to.
+        // This kernel has no RDMA, so it does not report that it copies pinned pages; the library
+        // was not asked to.
         loopback: assert_ne!(fork_status(), ForkStatus::Enabled),
         rxe: assert_eq!(fork_status(), ForkStatus::Unneeded));
 }

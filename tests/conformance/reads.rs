@@ -60,7 +60,7 @@ fn a_fenced_send_waits_for_the_read_before_it() {
 fn a_read_of_no_bytes_needs_no_key() {
     fails_on!(IwarpOtherwise, "R24.18");
     let mut p = Pair::<Rc>::new();
-    // R3.4: so it tells nothing about rights.
+    // R3.4: so it does not check rights.
     let nowhere = RemoteSlice::<RemoteRead>::from_parts(0, 0, 0);
     p.a.post_send(wr::RdmaRead::new(wr::Empty, nowhere.read())).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
@@ -105,7 +105,7 @@ fn a_remote_slice_travels_as_bytes_with_its_rights() {
 #[test]
 fn a_responder_that_serves_no_reads() {
     fails_on!(IwarpOtherwise, "R24.5");
-    // R4.7: the depth that must be at least ours is the peer's, who alone can tell.
+    // R4.7: our depth must not exceed the peer's, which only the peer knows.
     let wish = Wish { responder_depth: 0, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();

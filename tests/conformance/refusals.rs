@@ -1,4 +1,4 @@
-//! Every refusal names the verb, the errno, and what was asked.
+//! Every rejection names the verb, the errno, and the request.
 
 use proverbs::bounded::PrivilegedQkey;
 use proverbs::device::{Absence, devices};
@@ -6,7 +6,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Sizes are multiples of eight, so that each buffer may take an atomic's result.
+/// Sizes are multiples of eight, so that each buffer can take an atomic's result.
 #[test]
 fn buffers_of_any_size() {
     let dev = Device::open();
@@ -32,7 +32,7 @@ fn says<T: std::fmt::Debug>(result: Result<T, proverbs::Error>, text: &str) -> p
 }
 
 #[test]
-fn a_device_that_is_not_there() {
+fn a_missing_device_is_reported() {
     let error = Context::open("no_such_device").unwrap_err();
     assert_eq!(error.verb(), "ibv_open_device");
     match error.kind() {
@@ -41,7 +41,7 @@ fn a_device_that_is_not_there() {
             assert_eq!(devices().unwrap(), []);
             assert_eq!(error.errno(), Some(libc::ENODEV));
         }
-        // Under Miri, in a static program, and where libibverbs is not installed.
+        // Under Miri, in a static program, and without libibverbs.
         ErrorKind::Absent(Absence::Library { file, .. }) => {
             assert_eq!((*file, error.errno()), ("libibverbs.so.1", Some(libc::ELIBACC)));
             assert_eq!(devices().unwrap_err().kind(), error.kind());
@@ -111,7 +111,7 @@ fn memory_of_no_size_and_of_too_much() {
 #[test]
 fn indices_beyond_a_table() {
     let dev = Device::open();
-    // rxe has 1024 entries, and answers for any of them; 16 on loopback.
+    // rxe has 1024 entries, and returns each of them; loopback has 16.
     let error = dev.ctx.query_gid(9, 0).unwrap_err();
     assert_eq!(error.verb(), "ibv_query_gid");
     assert!(
@@ -154,7 +154,7 @@ fn values_beyond_their_bits() {
     assert!(ReadDepth::new(0).is_none());
 }
 
-/// Which of the two it is: bytes that are not there, or a cell between two.
+/// The two errors are distinct: bytes outside the region, and an unaligned cell.
 #[test]
 fn out_of_bounds_is_not_misaligned() {
     fails_on!(Iwarp, "R24.4");

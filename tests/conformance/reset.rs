@@ -1,4 +1,4 @@
-//! RESET, destruction, and what they leave behind in completion queues.
+//! RESET, destruction, and the completions that they leave behind.
 
 use proverbs::completion::WcOpcode;
 use proverbs::post::PostErrorKind;
@@ -25,26 +25,27 @@ where
 
 /// Proves R7.16.
 #[test]
-fn handles_come_back_by_their_completion_or_by_themselves() {
+fn handles_return_with_their_completion_or_without() {
     fails_on!(Iwarp, "R24.6");
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     for i in 0..4 {
         b.post_recv(wr::Recv::new(filled(&pool, &[i]))).unwrap();
     }
     a.post_send(wr::Send::inline(b"before")).unwrap();
-    // On RC the sender's completion says that the receiver's is there.
+    // On RC the sender's completion shows that the receiver's is there.
     poll(&dev, &mut ca, 1);
     let (b, a) = (b.reset().unwrap(), a.reset().unwrap());
     assert_eq!(pool.reclaim(&mut cb), 0, "completions may still come");
     let (mut a, mut b) = reconnect(&dev, a, b);
-    // The room of what may still come is not given out again.
+    // Room for completions that may still arrive is not available again.
     assert_eq!(b.recv_room(), 4);
     if let Some(left) = left_behind(&dev, &mut cb) {
         let got = left.received();
         assert_eq!(got.data(), b"before");
         drop(got);
         assert_eq!(b.recvs_outstanding(), 0);
-        // They would come home with the next poll, since that one brought fewer than it asked for.
+        // They would return with the next poll, since that one returned fewer completions than
+        // requested.
         assert_eq!(pool.available(), 37);
         assert_eq!((pool.reclaim(&mut cb), pool.available()), (3, 40));
     }
@@ -60,7 +61,7 @@ fn handles_come_back_by_their_completion_or_by_themselves() {
 
 /// Proves R7.16, R8.18.
 #[test]
-fn a_ring_comes_back_at_once_and_its_old_completions_match_nothing() {
+fn a_ring_returns_at_once_and_its_old_completions_match_nothing() {
     fails_on!(NoRings);
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc, Ring>::new();
     for _ in 0..2 {
@@ -69,7 +70,7 @@ fn a_ring_comes_back_at_once_and_its_old_completions_match_nothing() {
     a.post_send(wr::Send::new(filled(&pool, &[0]))).unwrap();
     a.post_send(wr::Send::new(filled(&pool, &[1]))).unwrap();
     poll(&dev, &mut cb, 2);
-    // The first completion is there for sure when the second has been asked for.
+    // The first completion is certainly there when the second has been requested.
     let mut stale = 0;
     until(&dev, "one completion", || {
         stale += a.sends_outstanding();
@@ -147,11 +148,11 @@ fn completions_of_a_destroyed_queue_pair_are_polled_later() {
 
 /// Proves R10.15.
 #[test]
-fn a_destroyed_ring_gives_back_what_it_held() {
+fn a_destroyed_ring_returns_its_entries() {
     fails_on!(NoRings);
     let Pair { mut a, ca, pool, .. } = Pair::<Rc, Ring>::new();
     for i in 0..3 {
-        // Nobody receives them.
+        // The peer has no receives.
         a.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
     }
     assert_eq!(pool.available(), 37);
@@ -160,10 +161,11 @@ fn a_destroyed_ring_gives_back_what_it_held() {
     drop(ca);
 }
 
-/// A ring's entries come back at a reset, its completions stay in the completion queue (R8.18):
-/// their room is not given out again before it was polled empty, or it would overrun (R9.9).
+/// A ring's entries return at a reset, but its completions stay in the completion queue (R8.18).
+/// Their room is not available again until the queue was polled empty; otherwise it would overrun
+/// (R9.9).
 #[test]
-fn completions_of_before_a_reset_keep_their_room() {
+fn completions_from_before_a_reset_keep_their_room() {
     fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 4, recv: 2 }, cqe: 7, ..Wish::new() };
     let mut p = Pair::<Rc, Ring>::with(&wish);
@@ -192,7 +194,7 @@ fn completions_of_before_a_reset_keep_their_room() {
 }
 
 #[test]
-fn a_list_comes_home_whole() {
+fn a_list_returns_whole() {
     profile! { Lists { max_recv_sge: 3, entry: BufList } }
     let Pair { mut b, mut cb, pool, .. } = Pair::<Rc, Lists>::new();
     b.post_recv(wr::Recv::new([(); 3].map(|()| poisoned(&pool)))).unwrap();

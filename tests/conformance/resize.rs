@@ -1,4 +1,5 @@
-//! Completion queues and shared receive queues that change their size, and what a queue is made on.
+//! Completion queues and shared receive queues that change their size, and the vectors of
+//! completion queues.
 
 use proverbs::completion::{CompletionChannel, Direction};
 use proverbs::device::CompVector;
@@ -10,10 +11,10 @@ use crate::support::*;
 
 const ENOMEM: i32 = 12;
 const DEPTH: Depth = Depth { send: 1, recv: 8 };
-/// What one queue pair of that depth books: its sends, a drain, its receives.
+/// The entries that one queue pair of this depth books: sends, a drain, receives.
 const BOOKED: u32 = 10;
 
-/// A queue pair in ERR, `n` of whose receives were flushed.
+/// A queue pair in ERR, with `n` flushed receives.
 fn flushed(pd: &ProtectionDomain, cq: &CompletionQueue, pool: &Pool, n: usize) -> Failing {
     let depth = Depth { send: 1, recv: n as u32 };
     let qp = pd.create_qp::<Rc, DefaultProfile>(cq, cq, depth).unwrap();
@@ -33,7 +34,7 @@ fn a_completion_queue_grows_for_another_queue_pair() {
     let pd = dev.ctx.alloc_pd().unwrap();
     let mut cq = dev.ctx.create_cq(BOOKED).unwrap();
     let create = |cq: &CompletionQueue| pd.create_qp::<Rc, DefaultProfile>(cq, cq, DEPTH);
-    // Devices may grant more than asked for.
+    // Devices may grant more than requested.
     let mut all: Vec<_> = (0..cq.unbooked() / BOOKED).map(|_| create(&cq).unwrap()).collect();
     let error = create(&cq).unwrap_err();
     let (booked, free) = (cq.capacity() - cq.unbooked(), cq.unbooked());
@@ -47,7 +48,7 @@ fn a_completion_queue_grows_for_another_queue_pair() {
 
 /// Proves R14.7.
 #[test]
-fn it_does_not_become_smaller_than_what_is_booked() {
+fn a_completion_queue_does_not_shrink_below_its_bookings() {
     fails_on!(Siw, "R18.17");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -56,8 +57,8 @@ fn it_does_not_become_smaller_than_what_is_booked() {
     let before = cq.capacity();
     let error = cq.resize(BOOKED - 1).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Booked { asked: 9, booked: 10 });
-    let text = "ibv_resize_cq: cqe 9 is less than the 10 entries that queues have booked (destroy queue \
-                pairs, and poll: the room of one that is gone comes back then)";
+    let text = "ibv_resize_cq: cqe 9 is less than the 10 entries that queues have booked (destroy \
+                queue pairs, then poll: that frees their entries)";
     assert_eq!(error.to_string(), text);
     assert_eq!((cq.capacity(), cq.unbooked()), (before, before - BOOKED));
     cq.resize(BOOKED).unwrap();
@@ -73,12 +74,12 @@ fn it_does_not_become_smaller_than_what_is_booked() {
     drop(qp);
     cq.resize(1).unwrap();
     assert!(cq.capacity() >= 1 && cq.unbooked() == cq.capacity());
-    assert!(cq.resize(0).is_err(), "a queue holds something");
+    assert!(cq.resize(0).is_err(), "the queue has a completion");
 }
 
 /// Proves R14.7.
 #[test]
-fn it_keeps_what_it_holds() {
+fn a_resized_queue_keeps_its_completions() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -95,20 +96,20 @@ fn it_keeps_what_it_holds() {
     assert_eq!((poll_empty(&mut cq), pool.available()), (0, 8));
 }
 
-/// As many completions pass as the smaller queue holds, while one from before is still in it.
+/// As many completions are polled as the smaller queue holds, while an earlier one is still in it.
 ///
 /// Holds L14: a completion queue that shrank keeps room while a completion of a destroyed queue
 /// pair is left.
 /// Proves R14.7.
 #[test]
-fn what_is_orphaned_waits_for_what_the_larger_queue_held() {
+fn orphaned_buffers_wait_for_completions_of_the_larger_queue() {
     fails_on!(Iwarp, "R24.5");
     for grows in [false, true] {
         orphaned_in_a_larger_queue(grows);
     }
 }
 
-/// It was large from the beginning, or grew.
+/// The queue was large from the beginning, or grew.
 fn orphaned_in_a_larger_queue(grows: bool) {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -123,7 +124,7 @@ fn orphaned_in_a_larger_queue(grows: bool) {
     for done in poll(&dev, &mut cq, 96) {
         assert!(done.flushed(Direction::Receive).is_some());
     }
-    // Nothing is outstanding: its room comes back at once.
+    // Nothing is outstanding, so its room returns at once.
     drop(first);
     cq.resize(cq.capacity() - cq.unbooked()).unwrap();
     let held = match cq.poll_one().unwrap().map(Completion::outcome) {
@@ -142,7 +143,7 @@ fn orphaned_in_a_larger_queue(grows: bool) {
 
 /// Proves R9.13.
 #[test]
-fn queues_are_spread_over_the_vectors_of_their_context() {
+fn queues_are_spread_over_the_completion_vectors() {
     let (dev, other) = (Device::open(), Device::open());
     let channel: CompletionChannel = dev.ctx.create_comp_channel().unwrap();
     let vectors = dev.ctx.comp_vectors();
@@ -159,13 +160,13 @@ fn queues_are_spread_over_the_vectors_of_their_context() {
     let lane = dev.ctx.alloc_pd().unwrap().alloc_lane().unwrap();
     let error = lane.cq(4).channel(&channel).vector(foreign).create::<Buf>().unwrap_err();
     assert_eq!(error.to_string(), text);
-    // They keep nothing open.
+    // A vector keeps nothing open.
     other.ctx.destroy().unwrap();
 }
 
 /// Proves R18.21.
 #[test]
-fn a_shared_receive_queue_becomes_smaller_and_as_large_again() {
+fn a_shared_receive_queue_shrinks_and_grows_again() {
     fails_on!(Siw, "R18.17");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -184,13 +185,13 @@ fn a_shared_receive_queue_becomes_smaller_and_as_large_again() {
     };
     assert_eq!((posted, error.kind()), (small, PostErrorKind::Refused { errno: ENOMEM }));
     assert_eq!(error.into_rejected().map(untouched).count(), 1);
-    // Whatever the device would grant: Soft-RoCE has one less than a power of two.
+    // The rule does not depend on the granted size: Soft-RoCE has one less than a power of two.
     for fewer in [posted - 1, 1] {
         let error = srq.resize(fewer).unwrap_err();
         let why = format!("(max_wr {fewer}, {posted} receives outstanding)");
         assert!(said(&error).contains(&format!("EINVAL: Invalid argument {why}")), "{error}");
     }
-    srq.resize(posted).unwrap(); // as many as there are
+    srq.resize(posted).unwrap(); // as many as are posted
     srq.resize(30).unwrap();
     assert_eq!(srq.recvs_outstanding(), posted as usize);
     while let Some(buf) = pool.take() {

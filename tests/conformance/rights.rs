@@ -1,9 +1,9 @@
-//! What may be registered with which rights, and what a window may open of it: each pair is tried
-//! on the device, and what peers can do there afterwards.
+//! Registration with each set of rights, and windows on such regions: each pair is tried on the
+//! device, and then the accesses by peers.
 //!
-//! The tables are what devices are expected to do, and why. The kernel pins pages to be written if
+//! The tables contain the expected results and the reasons. The kernel pins pages for writing if
 //! one of the rights writes (`ib_access_writable` of include/rdma/ib_verbs.h): LOCAL_WRITE,
-//! REMOTE_WRITE, REMOTE_ATOMIC, and MW_BIND, since a window may open what the region does not. The
+//! REMOTE_WRITE, REMOTE_ATOMIC, and MW_BIND, since a window may permit more than the region. The
 //! types allow no such right for read-only memory, so no registration fails for it.
 
 #[cfg(not(miri))]
@@ -23,20 +23,20 @@ use crate::support::*;
 
 profile! { Any { entry: AnyBuf } }
 
-/// What a device does with a registration.
+/// The result of a registration.
 #[derive(Clone, Copy, PartialEq)]
 enum Expected {
     Registers,
-    /// The kernel pins it to be written whatever the rights, and a file that was opened for reading
-    /// cannot be: `ib_umem_get` of drivers/infiniband/core/umem.c had FOLL_FORCE with FOLL_WRITE
-    /// until Linux 6.2 left it out ("remove FOLL_FORCE usage"). So had `siw_umem_get` of
-    /// drivers/infiniband/sw/siw/siw_mem.c.
+    /// The kernel pins it for writing whatever the rights, and a file that was opened for reading
+    /// cannot be pinned so: `ib_umem_get` of drivers/infiniband/core/umem.c had FOLL_FORCE with
+    /// FOLL_WRITE until Linux 6.2 removed it ("remove FOLL_FORCE usage"). So had
+    /// `siw_umem_get` of drivers/infiniband/sw/siw/siw_mem.c.
     PinnedToWrite,
 }
 
 use Expected::{PinnedToWrite, Registers};
 
-/// What peers may do by the key of a region or a window (ibv_reg_mr(3), ibv_bind_mw(3)).
+/// The access of peers by the key of a region or a window (ibv_reg_mr(3), ibv_bind_mw(3)).
 #[derive(Clone, Copy)]
 struct Grants {
     read: bool,
@@ -53,7 +53,7 @@ const ALL: Grants = Grants { read: true, write: true, atomic: true };
 
 static TABLE: [u64; 1024] = [7; 1024];
 
-/// Registers memory, as expected.
+/// Registers memory and checks the expected result.
 fn register<A: Access, M: Memory>(
     p: &Pair<Rc, Any>,
     cell: &str,
@@ -81,8 +81,8 @@ where
     }
 }
 
-/// What the second end is told of a READ, a WRITE and an atomic by this key: each is tried with a
-/// pair of its own, which `with` prepares, since a refusal ends the pair.
+/// Checks the second end's result for a READ, a WRITE and an atomic by this key. Each uses its own
+/// pair, which `with` prepares, since a refusal ends the pair.
 fn check_grants<K>(
     cell: &str,
     grants: Grants,
@@ -120,12 +120,12 @@ fn check_grants<K>(
     }
 }
 
-/// The same key with all rights: what the device makes of it is the device's.
+/// The same key with all rights; the device decides whether it works.
 fn forged<A: Remote>(slice: RemoteSlice<A>) -> RemoteSlice<RemoteAll> {
     RemoteSlice::from_parts(slice.addr(), slice.len(), slice.rkey())
 }
 
-/// Rows of memory and, in each, rights without a key.
+/// Rows of memory, each with rights that have no key.
 macro_rules! registers {
     ($($name:literal, $memory:expr => $($right:ty: $expected:ident),+;)+) => {$($({
         let cell = concat!($name, " with ", stringify!($right));
@@ -134,7 +134,7 @@ macro_rules! registers {
     })+)+};
 }
 
-/// Rows of memory and, in each, rights with a key and what it grants.
+/// Rows of memory, each with rights that have a key and what it grants.
 macro_rules! grants {
     ($($name:literal, $memory:expr => $($right:ty: $expected:ident $grants:ident),+;)+) => {$($({
         let cell = concat!($name, " with ", stringify!($right));
@@ -145,9 +145,9 @@ macro_rules! grants {
     })+)+};
 }
 
-/// Memory that can be written has every right (ibv_reg_mr(3)), and a key grants what it says.
+/// Writable memory has every right (ibv_reg_mr(3)), and a key grants exactly its rights.
 #[test]
-fn memory_that_can_be_written() {
+fn writable_memory() {
     fails_on!(Iwarp, "R24.4");
     registers! {
         "a vector", vec![0u64; 1024] =>
@@ -170,10 +170,10 @@ fn memory_that_can_be_written() {
     }
 }
 
-/// A file is memory that can be written if it was opened so.
+/// A file that was opened for writing is writable memory.
 #[test]
 #[cfg(not(miri))]
-fn files_that_can_be_written() {
+fn writable_files() {
     fails_on!(Iwarp, "R24.4");
     let memory = || MapOptions::new().memfd("rights", 8192).unwrap().0;
     registers! {
@@ -188,7 +188,7 @@ fn files_that_can_be_written() {
     }
 }
 
-/// Read-only memory has the rights that write nothing: none for peers, and to read.
+/// Read-only memory has only the rights that do not write: none for peers, and remote read.
 #[test]
 fn read_only_memory() {
     let arc = || Arc::<[u64]>::from(vec![7; 1024]);
@@ -203,7 +203,7 @@ fn read_only_memory() {
     assert_eq!(TABLE, [7; 1024]);
 }
 
-/// A file that was opened for reading, of which this process maps some pages.
+/// A file that was opened for reading, with some pages mapped.
 #[cfg(not(miri))]
 fn read_only_file(name: &str) -> proverbs::memory::SharedMapping<ReadOnly> {
     let path = format!("/dev/shm/proverbs-rights-{}-{name}", std::process::id());
@@ -213,10 +213,10 @@ fn read_only_file(name: &str) -> proverbs::memory::SharedMapping<ReadOnly> {
     MapOptions::new().file_read_only(&file, 0..8192).unwrap()
 }
 
-/// A file that was opened for reading has the same rights, where the kernel pins it.
+/// A file that was opened for reading has the same rights, if the kernel pins it.
 #[test]
 #[cfg(not(miri))]
-fn files_that_were_opened_for_reading() {
+fn read_only_files() {
     registers! {
         "a read-only file", read_only_file("mine") => LocalRead: PinnedToWrite;
     }
@@ -226,8 +226,8 @@ fn files_that_were_opened_for_reading() {
     }
 }
 
-/// Each right that a window may have, on each kind of region: the rights are the window's
-/// (ibv_bind_mw(3)), also where the region's own key has fewer, or more.
+/// Each right that a window may have, on each kind of region. The window's rights apply
+/// (ibv_bind_mw(3)), even if the region's own key has fewer or more.
 #[test]
 fn windows_on_regions() {
     fn bound<R: BindsWindows, A: BindsTo<R>>(
@@ -265,7 +265,7 @@ fn windows_on_regions() {
     }
 }
 
-/// A SEND and a WRITE from a region in read-only memory that no peer reaches.
+/// A SEND and a WRITE from a region in read-only memory without remote rights.
 fn sends_and_writes<M: Memory<Protection = ReadOnly>>(memory: M, expected: Expected) {
     let mut p = Pair::<Rc, Any>::new();
     let Some(region) = register::<LocalRead, M>(&p, "a source", memory, expected) else { return };
@@ -292,7 +292,7 @@ fn sends_and_writes<M: Memory<Protection = ReadOnly>>(memory: M, expected: Expec
     region.destroy().map(drop).map_err(|refused| refused.error).unwrap();
 }
 
-/// Read-only memory is a source of messages and of WRITEs, without a right for peers.
+/// Read-only memory is a source of SENDs and WRITEs, without a right for peers.
 #[test]
 fn read_only_memory_is_a_source() {
     sends_and_writes(Arc::<[u64]>::from(vec![7; 1024]), Registers);
@@ -311,9 +311,9 @@ fn a_read_only_file_is_a_source() {
     sends_and_writes(MapOptions::new().file_read_only(&file, 0..8192).unwrap(), PinnedToWrite);
 }
 
-/// The right of peers to read is taken back, and the memory is still a source.
+/// The peers' read right is removed, and the memory is still a source.
 #[test]
-fn rights_on_read_only_memory_are_taken_back() {
+fn rights_on_read_only_memory_can_be_removed() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.region::<RemoteRead>().create_in(&TABLE[..]).unwrap();
     let told = region.remote();

@@ -1,5 +1,5 @@
-//! Buffers bring something from their former life: a mark, a length, another queue. Whatever it is,
-//! they are looked at as if they were new, and each is in one place.
+//! Reused buffers carry state from earlier posts: a type tag, a length, another queue. They are
+//! checked as if they were new, and each has one owner.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -11,12 +11,12 @@ use crate::support::*;
 profile! { Ring { signaling: Selective, initiator: NoReads } }
 profile! { Gather { max_send_sge: 3, max_recv_sge: 3, initiator: NoReads, entry: BufList } }
 
-/// With room that nobody has to look for.
+/// With room that needs no lookup.
 fn roomy() -> Pair<Rc> {
     Pair::with(&Wish { depth: Depth { send: 32, recv: 32 }, cqe: 80, ..Wish::new() })
 }
 
-/// Sends them once, so that they were posted to the send queue of `a` last.
+/// Sends them once, so that they were last posted to the send queue of `a`.
 fn sent_once(p: &mut Pair<Rc>, bufs: Vec<Buf>) -> Vec<Buf> {
     let n = bufs.len();
     for buf in bufs {
@@ -29,7 +29,7 @@ fn sent_once(p: &mut Pair<Rc>, bufs: Vec<Buf>) -> Vec<Buf> {
     sent
 }
 
-/// Fills them once, so that they were posted to the receive queue of `b` last.
+/// Receives into them once, so that they were last posted to the receive queue of `b`.
 fn received_once(p: &mut Pair<Rc>, bufs: Vec<Buf>) -> Vec<Buf> {
     let n = bufs.len();
     for buf in bufs {
@@ -46,9 +46,9 @@ fn take(pool: &Pool, n: usize) -> Vec<Buf> {
     (0..n).map(|i| filled(pool, &[i as u8])).collect()
 }
 
-/// Whatever length it had, a buffer is taken with all of its capacity.
+/// A buffer is taken with its full capacity, whatever length it had.
 #[test]
-fn a_buffer_is_taken_with_its_whole_length() {
+fn a_buffer_is_taken_with_its_full_length() {
     let p = Pair::<Rc>::new();
     let pool = p.pd.create_pool(1, 64).unwrap();
     for len in [64, 3, 0, 63] {
@@ -59,7 +59,7 @@ fn a_buffer_is_taken_with_its_whole_length() {
     assert_eq!(pool.take().map(|buf| buf.len()), Some(64));
 }
 
-/// Posts three work requests one by one, as a chain, pushed and by `extend`.
+/// Posts three work requests: one by one, as a chain, pushed, and by `extend`.
 macro_rules! post_three {
     ($way:ident, $wrs:expr, $qp:expr, $one:ident, $chain:ident, $list:ident, $slots:ty) => {{
         let mut wrs = $wrs;
@@ -81,8 +81,8 @@ macro_rules! post_three {
     }};
 }
 
-/// Leaves a receive with each end, of a pool of its own, so that there is something to look for
-/// when they go.
+/// Leaves a receive at each end, from a separate pool, so that there is something to search for
+/// when they end.
 macro_rules! leave_some {
     ($p:ident) => {{
         let other = $p.pd.create_pool(2, 64).unwrap();
@@ -92,9 +92,9 @@ macro_rules! leave_some {
     }};
 }
 
-/// The queue pairs go, and what the device still says of their buffers is forgotten, so that only
-/// the marks tell: they bring home what is `left` there of the pool, and nothing that the program
-/// holds or that is at home already.
+/// The queue pairs end, and the completions that the device still has are forgotten, so that only
+/// the headers' queue pointers count. The search returns the pool's `left` buffers, and none that
+/// the program holds or that are already free.
 fn marks_bring_home(p: Pair<Rc, impl Profile<Entry = Buf>>, left: usize, held: usize) {
     let Pair { a, b, mut ca, mut cb, pool, .. } = p;
     assert_eq!(pool.available() + left + held, pool.count());
@@ -109,14 +109,14 @@ fn marks_bring_home(p: Pair<Rc, impl Profile<Entry = Buf>>, left: usize, held: u
         }
     }
     assert_eq!(pool.available() + held, pool.count());
-    // As many as there are can be taken, each once.
+    // All buffers can be taken, each once.
     let all: Vec<Buf> = std::iter::from_fn(|| pool.take()).collect();
     let each: std::collections::BTreeSet<_> = all.iter().map(|buf| buf.as_ptr()).collect();
     assert_eq!((all.len() + held, each.len()), (pool.count(), all.len()));
 }
 
 #[test]
-fn what_an_interrupted_post_had_taken_comes_home_once() {
+fn buffers_of_an_interrupted_post_return_once() {
     let stop = || -> wr::Recv<Buf> { resume_unwind(Box::new("on purpose")) };
     let stop_send = || -> wr::WorkRequest<wr::Send, Buf> { resume_unwind(Box::new("on purpose")) };
     for life in 0..2 {
@@ -143,7 +143,7 @@ fn what_an_interrupted_post_had_taken_comes_home_once() {
 }
 
 #[test]
-fn what_a_dropped_list_had_taken_comes_home_once() {
+fn buffers_of_a_dropped_list_return_once() {
     for extends in [false, true] {
         let mut p = roomy();
         let bufs = take(&p.pool, 3);
@@ -174,7 +174,7 @@ fn what_a_dropped_list_had_taken_comes_home_once() {
 }
 
 #[test]
-fn what_a_ring_gave_back_is_the_programs() {
+fn released_entries_of_a_ring_belong_to_the_program() {
     fails_on!(NoRings);
     for (way, lives) in (0..5).flat_map(|way| [(way, 1), (way, 2)]) {
         let mut p = Pair::<Rc, Ring>::new();
@@ -211,7 +211,7 @@ fn what_a_ring_gave_back_is_the_programs() {
             assert_eq!(held.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
             poll(&p.dev, &mut p.cb, 3);
         }
-        // And one that is with the device at the end.
+        // And one that the device owns at the end.
         p.a.post_send(wr::Send::new(filled(&p.pool, b"waits"))).unwrap();
         let other = leave_some!(p);
         marks_bring_home(p, 1, held.len());
@@ -221,7 +221,7 @@ fn what_a_ring_gave_back_is_the_programs() {
 }
 
 #[test]
-fn a_buffer_of_another_domain_among_those_that_are_known() {
+fn a_buffer_of_another_domain_among_known_ones() {
     for place in 0..4 {
         let mut p = roomy();
         let foreign = p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
@@ -260,7 +260,7 @@ fn a_buffer_of_another_domain_among_those_that_are_known() {
 }
 
 #[test]
-fn receives_after_an_iterator_that_panicked_are_looked_at() {
+fn receives_after_a_panicking_iterator_are_checked() {
     for (next, known) in [(0, 0), (1, 0), (2, 0), (0, 2), (1, 2), (2, 2)] {
         let mut p = roomy();
         let foreign = p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
@@ -269,7 +269,7 @@ fn receives_after_an_iterator_that_panicked_are_looked_at() {
         bufs.extend([foreign.take(), None]);
         let mut slots = RecvSlots::<8>::new();
         let mut list = p.b.recv_list(&mut slots);
-        // As many as it says, so that they are looked at behind the last.
+        // As many as claimed, so that they are checked after the last one.
         let wrs = bufs.into_iter().map(|buf| match buf {
             Some(buf) => wr::Recv::new(buf),
             None => resume_unwind(Box::new("on purpose")),
@@ -280,7 +280,7 @@ fn receives_after_an_iterator_that_panicked_are_looked_at() {
         let result = match next {
             0 => list.post(),
             1 => list.extend(good()),
-            // Of no known length.
+            // Of unknown length.
             _ => {
                 let mut good = good();
                 list.extend(std::iter::from_fn(move || good.next()))
@@ -298,7 +298,7 @@ fn a_buffer_that_became_empty_is_an_empty_message() {
         let bufs = take(&p.pool, 3);
         let mut bufs = sent_once(&mut p, bufs);
         bufs[1].set_len(0);
-        // And once more, as it is.
+        // And again, unchanged.
         for _ in 0..2 {
             for _ in 0..3 {
                 p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -341,9 +341,9 @@ fn a_buffer_of_a_gather_list_that_became_empty_is_left_out() {
     }
 }
 
-/// New ones, those that were posted there before, and both.
+/// New buffers, those that were posted there before, and both.
 #[test]
-fn what_is_orphaned_is_found_however_it_was_posted() {
+fn orphaned_buffers_are_found_however_they_were_posted() {
     for (way, known) in (0..4).flat_map(|way| [0, 2, 3].map(|known| (way, known))) {
         let mut p = roomy();
         let bufs = take(&p.pool, known);
@@ -365,14 +365,14 @@ fn what_is_orphaned_is_found_however_it_was_posted() {
 }
 
 #[test]
-fn a_closure_that_panics_over_what_was_released_loses_nothing() {
+fn a_closure_that_panics_over_released_entries_loses_nothing() {
     fails_on!(NoRings);
     for at in 0..4 {
         let mut p = Pair::<Rc, Ring>::new();
         for _ in 0..4 {
             p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         }
-        // Once around the ring, so that what is released lies on both sides of its end as well.
+        // Once around the ring, so that released entries also lie on both sides of its end.
         let mut slots = SendSlots::<4>::new();
         let mut list = p.a.send_list(&mut slots);
         list.extend(take(&p.pool, 4).into_iter().map(wr::Send::new)).unwrap();

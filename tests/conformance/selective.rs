@@ -1,4 +1,4 @@
-//! Selective signaling: a completion speaks for all sends before it.
+//! Selective signaling: a completion covers all sends before it.
 
 use proverbs::completion::Direction;
 use proverbs::post::{PostErrorKind, Unsettled};
@@ -21,7 +21,7 @@ fn receives(p: &mut Pair<Rc, Ring>, n: usize) {
 
 /// Proves R10.7.
 #[test]
-fn a_completion_releases_all_up_to_its_own_in_order() {
+fn a_completion_releases_all_sends_up_to_its_own_in_order() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     for _ in 0..3 {
@@ -41,7 +41,7 @@ fn a_completion_releases_all_up_to_its_own_in_order() {
 }
 
 #[test]
-fn what_is_not_taken_from_a_release_is_dropped() {
+fn untaken_entries_of_a_release_are_dropped() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 3);
@@ -62,7 +62,7 @@ fn what_is_not_taken_from_a_release_is_dropped() {
 
 /// Proves R17.7.
 #[test]
-fn a_completion_of_another_queue_pair_comes_back() {
+fn a_completion_of_another_queue_pair_is_returned() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 1);
@@ -78,14 +78,19 @@ fn a_completion_of_another_queue_pair_comes_back() {
 }
 
 #[test]
-fn a_dropped_completion_counts_and_the_next_gives_its_entries() {
+fn a_dropped_completion_counts_and_the_next_returns_its_entries() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 2);
     p.a.post_send(wr::Send::new(filled(&p.pool, &[0]))).unwrap();
     poll(&p.dev, &mut p.cb, 1);
     until(&p.dev, "the completion", || p.ca.poll_one().unwrap().is_some());
-    assert_eq!((p.a.sends_outstanding(), p.pool.available()), (0, 38), "nobody looked for room");
+    assert_eq!(
+        (p.a.sends_outstanding(), p.pool.available()),
+        (0, 38),
+        "no post has read the \
+        counter"
+    );
     p.a.post_send(wr::Send::new(filled(&p.pool, &[1]))).unwrap();
     let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
     assert_eq!(labels(&done[0].1), [0, 1]);
@@ -106,7 +111,7 @@ fn the_send_that_fills_the_queue_is_signaled() {
         }
         let error = p.a.post_send_unsignaled(wr::Send::new(wr::Empty)).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 1, room: 0 });
-        // R9.8: otherwise nothing would ever make room again.
+        // R9.8: otherwise no completion would ever make room.
         let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
         let expected: Vec<u8> = (0..4).map(|i| round * 4 + i).collect();
         assert_eq!(labels(&done[0].1), expected);
@@ -116,7 +121,7 @@ fn the_send_that_fills_the_queue_is_signaled() {
 
 /// Proves R9.8.
 #[test]
-fn an_unsignaled_chain_leaves_a_debt() {
+fn an_unsignaled_chain_leaves_unsettled_sends() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 4);
@@ -132,7 +137,7 @@ fn an_unsignaled_chain_leaves_a_debt() {
 }
 
 #[test]
-fn lists_of_any_length_signal_their_last() {
+fn lists_of_any_length_signal_their_last_request() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     for n in [1, 3, 8] {
@@ -147,7 +152,7 @@ fn lists_of_any_length_signal_their_last() {
         assert_eq!(labels(&done[0].1), (0..n as u8).collect::<Vec<_>>());
         poll(&p.dev, &mut p.cb, n);
     }
-    // A list that is dropped leaves the ring as it was.
+    // A dropped list leaves the ring unchanged.
     let mut slots = SendSlots::<8>::new();
     let mut list = p.a.send_list(&mut slots);
     for i in 0..8 {
@@ -167,7 +172,7 @@ fn an_error_completes_an_unsignaled_send_and_flushes_those_behind() {
     let mut p = Pair::<Rc, Ring>::new();
     let nowhere = RemoteSlice::<RemoteWrite>::from_parts(8, 8, 0xdead_0000);
     let buf = |i| filled(&p.pool, &[i]);
-    // All of them in one post, so that the third cannot come too late.
+    // All of them in one post, so that the third cannot be too late.
     let chain = [
         wr::RdmaWrite::new(buf(0), nowhere.write()),
         wr::RdmaWrite::new(buf(1), nowhere.write()),
@@ -186,7 +191,7 @@ fn an_error_completes_an_unsignaled_send_and_flushes_those_behind() {
 
 /// Proves R9.7.
 #[test]
-fn a_ring_goes_round() {
+fn a_ring_wraps_around() {
     fails_on!(Iwarp, "R24.2");
     fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 3, recv: 3 }, buffers: 8, ..Wish::new() };
@@ -206,7 +211,7 @@ fn a_ring_goes_round() {
     assert_eq!(p.pool.available(), 8);
 }
 
-/// Posts of every length that fits, one by one and as lists, at every place of the ring: each
+/// Posts of every length that fits, one by one and as lists, at every place of the ring. Each
 /// completion releases exactly its own buffers, in order. (A ring of these depths has 256 slots.)
 #[test]
 fn a_ring_releases_in_order_at_every_place() {
@@ -240,7 +245,7 @@ fn a_ring_releases_in_order_at_every_place() {
             let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
             let released = labels(&done[0].1);
             if released != labels_sent {
-                // If a handle exists twice, dropping both would make the pool's list a circle.
+                // If a handle existed twice, dropping both would make the pool's free list a cycle.
                 std::mem::forget((done, p));
                 panic!(
                     "depth {depth}, after {sent} posts: {labels_sent:?} sent, {released:?} back"
@@ -253,7 +258,7 @@ fn a_ring_releases_in_order_at_every_place() {
 }
 
 #[test]
-fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
+fn an_unsignaled_list_is_unsettled_unless_it_fills_the_queue() {
     fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
     let mut p = Pair::<Rc, Ring>::with(&wish);
@@ -268,7 +273,7 @@ fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
     list.push(send(2).signaled()).unwrap();
     let _ = list.post_unsignaled().unwrap();
     let done = complete(&p.dev, &mut p.ca, &mut p.a, 1);
-    assert_eq!(labels(&done[0].1), [0, 1, 2], "the first list asked for no completion");
+    assert_eq!(labels(&done[0].1), [0, 1, 2], "the first list requested no completion");
     let _ = p.a.send_list(&mut slots).post_unsignaled().unwrap();
     poll(&p.dev, &mut p.cb, 3);
 
@@ -285,7 +290,7 @@ fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
 }
 
 #[test]
-fn what_is_settled_completes() {
+fn settled_sends_complete() {
     fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
     let mut p = Pair::<Rc, Ring>::with(&wish);
@@ -302,7 +307,7 @@ fn what_is_settled_completes() {
     assert_eq!((done[0].0, labels(&done[0].1)), (Ok(()), vec![0, 1]));
     assert_eq!(p.a.sends_outstanding(), 0);
 
-    // The last room is enough.
+    // The last free entry is enough.
     poll(&p.dev, &mut p.cb, 2);
     receives(&mut p, 3);
     for i in 6..9 {
@@ -314,7 +319,7 @@ fn what_is_settled_completes() {
     assert_eq!(labels(&done[0].1), [6, 7, 8]);
     poll(&p.dev, &mut p.cb, 3);
 
-    // A full queue has asked for its completion already (R9.8).
+    // A full queue has already requested its completion (R9.8).
     let send = |i| wr::Send::new(filled(&p.pool, &[i]));
     for i in 2..6 {
         let _ = p.a.post_send_unsignaled(send(i)).unwrap();
@@ -326,13 +331,13 @@ fn what_is_settled_completes() {
     poll(&p.dev, &mut p.cb, 4);
 }
 
-/// The marker asks the peer's queue pair, and no region of it, for the right to write.
+/// The marker needs the write right of the peer's queue pair, but of no region.
 #[test]
-fn a_marker_needs_a_peer_that_may_be_written_to() {
+fn a_marker_needs_a_peer_that_permits_writes() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::with(&Wish { access: QpAccess::empty(), ..Wish::new() });
     if p.dev.is_iwarp() {
-        return println!("rdma_cm alone connects there, and grants every right");
+        return println!("only rdma_cm connects there, and it grants every right");
     }
     receives(&mut p, 1);
     let _ = p.a.post_send_unsignaled(wr::Send::new(filled(&p.pool, &[7]))).unwrap();

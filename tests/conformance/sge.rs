@@ -9,7 +9,7 @@ use crate::support::*;
 profile! { Lists { max_send_sge: 4, max_recv_sge: 4, max_inline: 16, initiator: NoReads, entry: BufList } }
 profile! { Scatters { max_send_sge: 4, entry: BufList } }
 
-/// Three pieces, of unequal length.
+/// Three pieces of different lengths.
 const PIECES: [&[u8]; 3] = [b"one", b"twenty-two", b"3"];
 
 fn pieces(pool: &Pool) -> [Buf; 3] {
@@ -39,7 +39,8 @@ fn arrays_gather_and_scatter() {
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
     let all: Vec<u8> = got.segments().flatten().copied().collect();
     assert_eq!(all, PIECES.concat());
-    // Each buffer is full before the next is touched, and its length says how much is in it.
+    // Each buffer is filled before the next one is used, and its length is the number of bytes in
+    // it.
     let got: Vec<Buf> = got.entry.unwrap().collect();
     assert_eq!(got.iter().map(|buf| buf.len()).collect::<Vec<_>>(), [8, 6, 0]);
     got.into_iter().zip(all.chunks(8).chain([&[][..]])).for_each(|(buf, bytes)| {
@@ -78,7 +79,7 @@ fn array_vectors_that_are_not_full_or_empty() {
 
 /// Proves R3.1.
 #[test]
-fn exactly_the_typed_limit_and_one_more_at_run_time() {
+fn the_typed_limit_is_accepted_and_one_more_is_rejected() {
     let (mut p, pool) = small();
     p.b.post_recv(wr::Recv::new([(); 4].map(|()| poisoned(&pool)))).unwrap();
     p.a.post_send(wr::Send::new([b"a", b"b", b"c", b"d"].map(|b| filled(&p.pool, b)))).unwrap();
@@ -118,7 +119,7 @@ fn a_write_gathers_and_a_read_scatters() {
     region.read_at(0, &mut bytes).unwrap();
     assert_eq!(bytes, PIECES.concat());
     let read: Vec<Buf> = read.collect();
-    // One after the other is filled; the last may get nothing.
+    // One is filled after the other; the last may get nothing.
     let (first, second) = bytes.split_at(8);
     for (buf, bytes) in read.into_iter().zip([first, second, &[]]) {
         holds(buf, bytes);
@@ -141,7 +142,7 @@ fn buffers_of_no_length_within_a_list() {
 }
 
 #[test]
-fn a_list_is_a_queue_of_its_buffers() {
+fn a_list_behaves_like_a_queue_of_its_buffers() {
     let p = Pair::<Rc, Lists>::new();
     let mut list = BufList::new();
     assert!(list.is_empty());
@@ -154,7 +155,7 @@ fn a_list_is_a_queue_of_its_buffers() {
     assert_eq!(p.pool.available(), 40);
 }
 
-/// Buffers behind others are sent behind them, and those in a list are seen with their contexts.
+/// Buffers are sent in the order of the list, which gives access to their contexts.
 #[test]
 fn a_list_grows_at_both_ends_and_shows_its_buffers() {
     let p = Pair::<Rc, Lists>::new();
@@ -171,7 +172,7 @@ fn a_list_grows_at_both_ends_and_shows_its_buffers() {
     assert_eq!(list.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(format!("{:?}", list.front()), "Some(BufRef(1 bytes))");
     assert_eq!(list.len(), 3, "all are still there");
-    // What was taken goes behind again, whatever was behind it before.
+    // A buffer that was taken out can be added to the end again.
     let first = list.pop_front().unwrap();
     list.push_back(first);
     assert_eq!(list.segments().collect::<Vec<_>>(), [[1], [2], [0]]);
@@ -182,7 +183,7 @@ fn a_list_grows_at_both_ends_and_shows_its_buffers() {
     assert_eq!(pool.available(), 3);
 }
 
-/// Slots may have fewer elements than the queue: a list of buffers is held to those.
+/// Slots may have fewer elements than the queue; a list of buffers is limited to those.
 #[test]
 fn lists_with_slots_of_fewer_elements_than_the_queue() {
     let (mut p, pool) = small();
@@ -205,7 +206,7 @@ fn lists_with_slots_of_fewer_elements_than_the_queue() {
     assert_eq!(error.into_rejected().map(contents).collect::<Vec<_>>(), [[[0], [1], [2]]]);
     list.post().unwrap();
     assert_eq!(p.b.recvs_outstanding(), 2);
-    // As many as the slots have arrive, and as many as they have are filled.
+    // As many as the slots have are sent, and as many are filled.
     let mut slots = SendSlots::<4, 2>::new();
     let mut list = p.a.send_list(&mut slots);
     list.extend([some(2), some(2)].map(wr::Send::new)).unwrap();
@@ -222,7 +223,8 @@ fn lists_with_slots_of_fewer_elements_than_the_queue() {
 
 profile! { Any { max_recv_sge: 4, entry: AnyBuf } }
 
-/// A message is one slice whatever it was received into: borrowed from one buffer, else joined.
+/// A message is one slice, whatever it was received into: borrowed from one buffer, otherwise
+/// joined.
 #[test]
 fn the_message_of_any_entry() {
     fails_on!(IwarpOtherwise, "R24.15");

@@ -12,9 +12,9 @@ profile! { Reader { entry: AnyBuf } }
 
 /// Proves R6.13.
 #[test]
-fn one_shared_buffer_goes_to_three_queue_pairs() {
+fn one_shared_buffer_is_sent_on_three_queue_pairs() {
     let mut followers: Vec<_> = (0..3).map(|_| Pair::<Rc, Any>::new()).collect();
-    // All of one device and domain, so that one buffer will do.
+    // They share one device and domain, so that one buffer can be used on all.
     let leader = followers.remove(0);
     let (dev, pd, pool) = (leader.dev.clone(), leader.pd.clone(), leader.pool.clone());
     let wish = Wish::new();
@@ -33,7 +33,7 @@ fn one_shared_buffer_goes_to_three_queue_pairs() {
         b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         a.post_send(wr::Send::new(entry.clone())).unwrap();
     }
-    // It is read while it is with three devices.
+    // It can be read while it is with three devices.
     assert_eq!(&entry[..], b"log entry");
     drop(entry);
     let mut back = Vec::new();
@@ -45,7 +45,7 @@ fn one_shared_buffer_goes_to_three_queue_pairs() {
     assert_eq!(pool.available(), 39);
     assert!(back.iter().all(|entry| matches!(entry, AnyBuf::Shared(_))));
     drop(back);
-    assert_eq!(pool.available(), 40, "the last clone brings the buffer home");
+    assert_eq!(pool.available(), 40, "dropping the last clone returns the buffer");
 }
 
 /// Proves R3.8.
@@ -104,7 +104,7 @@ fn a_region_stays_registered_while_a_piece_is_with_the_device() {
 }
 
 #[test]
-fn every_kind_of_entry_on_one_queue_comes_back_as_what_it_was() {
+fn every_kind_of_entry_on_one_queue_keeps_its_kind() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<RemoteRead>(8).unwrap();
     for _ in 0..5 {
@@ -141,7 +141,7 @@ profile! { OnlyOpen { entry: OpenBuf } }
 profile! { SharedRing { entry: SharedBuf, signaling: Selective, initiator: NoReads } }
 
 #[test]
-fn queues_of_shared_buffers_or_of_open_pieces_only() {
+fn queues_of_only_shared_buffers_or_open_pieces() {
     fails_on!(Iwarp, "R24.2");
     fails_on!(NoRings);
     let mut p = Pair::<Uc, OnlyShared>::new();
@@ -186,7 +186,7 @@ fn queues_of_shared_buffers_or_of_open_pieces_only() {
     assert_eq!(&bytes, b"1234567812345678");
 }
 
-/// A list is looked at as a whole, whatever else entries may be.
+/// A list is checked as a whole, whatever the other entries are.
 #[test]
 fn a_list_among_other_entries() {
     let mut p = Pair::<Rc, Any>::new();
@@ -212,7 +212,7 @@ fn a_list_among_other_entries() {
     assert_eq!(got.segments().flatten().copied().collect::<Vec<u8>>(), b"one hundred");
     assert!(matches!(got.entry, Some(AnyBuf::List(_))));
     assert_eq!(lengths(got.entry.unwrap().into_list().unwrap()), [8, 3]);
-    // One that is no list is none.
+    // An entry that is not a list does not convert to one.
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_send(wr::Send::new(filled(&p.pool, b"x").freeze())).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
@@ -222,10 +222,10 @@ fn a_list_among_other_entries() {
     assert!(got.entry.unwrap().into_list().is_none());
 }
 
-/// Each handle brings the word that the program gave it, also where the buffer has several, and
-/// where the work requests fail.
+/// Each handle returns its own context value, even if the buffer has several handles, and if the
+/// work requests fail.
 #[test]
-fn handles_bring_the_programs_words() {
+fn handles_return_their_context_values() {
     fails_on!(IwarpOtherwise, "R24.7");
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
@@ -256,7 +256,7 @@ fn handles_bring_the_programs_words() {
     let ids = poll(&p.dev, &mut p.ca, 4).into_iter().map(|sent| id(sent.sent().entry.unwrap()));
     assert_eq!(ids.collect::<Vec<_>>(), [7, 8, u64::MAX, 9]);
     assert_eq!((one.id(), one.handles()), (0, 1));
-    // Refused, and flushed.
+    // Rejected, and flushed.
     let foreign = p.dev.ctx.alloc_pd().unwrap().register::<RemoteRead>(8).unwrap();
     let mut piece = foreign.piece(0, 8).unwrap();
     piece.set_id(5);
@@ -283,13 +283,13 @@ fn a_frozen_buffer_is_thawed() {
     let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
     let kept = kept.thaw::<()>().unwrap_err();
     drop(back);
-    // Of another context it is not.
+    // With another context it cannot be thawed.
     let kept = kept.thaw::<u32>().unwrap_err();
     assert_eq!((&kept[..], kept.handles(), p.pool.available()), (&b"frozen"[..], 1, 39));
     let mut buf: Buf = kept.thaw().unwrap();
     assert_eq!((&buf[..], p.pool.available()), (&b"frozen"[..], 39));
     buf.copy_from(b"written again").unwrap();
-    // It is a buffer like any other: alone, in a list, frozen once more.
+    // It is a buffer like any other: alone, in a list, frozen again.
     for _ in 0..3 {
         p.a.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
         let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
@@ -303,7 +303,7 @@ fn a_frozen_buffer_is_thawed() {
     assert_eq!(p.pool.available(), 40);
 }
 
-/// A new handle has no number, whatever its header was used for before.
+/// A new handle has no number, even if its header was used before.
 #[test]
 fn a_new_handle_has_no_number() {
     let p = Pair::<Rc, Any>::new();
@@ -318,10 +318,10 @@ fn a_new_handle_has_no_number() {
     }
 }
 
-/// A handle of a list that was given up was with no queue: whoever has its header next keeps it
-/// when the queue pair goes.
+/// A handle in a dropped list was never posted, so the next owner of its header keeps it when the
+/// queue pair ends.
 #[test]
-fn a_handle_of_a_list_that_was_given_up_was_never_posted() {
+fn a_handle_of_a_dropped_list_was_never_posted() {
     fails_on!(Iwarp, "R24.6");
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     for panics in [false, true] {
@@ -353,7 +353,7 @@ fn a_handle_of_a_list_that_was_given_up_was_never_posted() {
     }
 }
 
-/// Bulk data in relaxed memory, and what tells of it elsewhere.
+/// Bulk data in relaxed memory, with a flag in other memory.
 /// Proves R18.41.
 #[test]
 fn relaxed_memory_and_a_flag_beside_it() {
@@ -380,8 +380,8 @@ fn relaxed_memory_and_a_flag_beside_it() {
     holds(read.into_buf().unwrap(), b"bulk");
 }
 
-/// A handle that came back is one to other bytes of its region, wherever they are and however many:
-/// sent, and filled by a READ. What is refused changes nothing.
+/// A returned handle can be set to other bytes of its region, anywhere and of any length: sent, and
+/// filled by a READ. A rejected range changes nothing.
 #[test]
 fn a_piece_is_set_to_other_bytes() {
     let mut p = Pair::<Rc, OnlyOpen>::new();
@@ -401,7 +401,7 @@ fn a_piece_is_set_to_other_bytes() {
         assert_eq!(bytes[..len], numbered(3, 4096)[offset..offset + len]);
         assert!(bytes[len..].iter().all(|&byte| byte == 0xee), "{offset} {len}");
     }
-    // The last one had no bytes. The next has some, and no more than at some time before.
+    // The last one was empty. The next one has bytes, but not more than an earlier one.
     for (offset, len, text) in [
         (4090, 7, "7 bytes at offset 4090 exceed the region of 4096 bytes"),
         (0, 4097, "4097 bytes at offset 0 exceed the region of 4096 bytes"),
@@ -420,7 +420,7 @@ fn a_piece_is_set_to_other_bytes() {
             assert_eq!((error.to_string(), piece.len()), (text.to_string(), before.1));
         }
     }
-    // Filled, where it is now and nowhere else; a READ of less leaves the rest.
+    // Filled only at its current place; a shorter READ leaves the rest.
     there.write_at(0, b"from the peer").unwrap();
     here.write_at(0, &[0; 4096]).unwrap();
     for (offset, len) in [(100, 4), (200, 13), (300, 20)] {
@@ -437,7 +437,7 @@ fn a_piece_is_set_to_other_bytes() {
         expected[offset..offset + text.len()].copy_from_slice(text);
     }
     assert!(bytes == expected);
-    // A clone is a handle of its own, to what its origin was set to.
+    // A clone is a separate handle, with the range of its origin.
     piece.set_range(100, 4).unwrap();
     let mut other = piece.clone();
     other.set_range(204, 9).unwrap();
@@ -452,8 +452,8 @@ fn a_piece_is_set_to_other_bytes() {
     }
 }
 
-/// What a datagram cannot carry is refused of a piece that was shorter before, and what it can is
-/// sent of one that was longer.
+/// A datagram that is too long is rejected even if the piece was shorter before, and a short one is
+/// sent even if it was longer.
 #[test]
 fn a_piece_that_becomes_longer_than_a_message() {
     fails_on!(Iwarp, "R24.2");
@@ -477,9 +477,9 @@ fn a_piece_that_becomes_longer_than_a_message() {
     }
 }
 
-/// One buffer has a handle for each of several posts; the last that comes home is the buffer.
+/// One buffer has a handle for each of several posts; the last to return is the buffer.
 #[test]
-fn a_buffer_is_shared_and_thawed_by_the_last() {
+fn a_shared_buffer_is_thawed_by_the_last_handle() {
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, OnlyShared>::new();
     let region = p.pd.register::<RemoteWrite>(16).unwrap();
@@ -503,14 +503,15 @@ fn a_buffer_is_shared_and_thawed_by_the_last() {
     let mut bytes = [0; 9];
     region.read_at(0, &mut bytes).unwrap();
     assert_eq!(bytes, [3; 9]);
-    // More than headers are made at once, of which few are taken.
+    // More headers are created at once than are used.
     let mut shares = buf.share(300);
     let some: Vec<_> = shares.by_ref().take(3).collect();
     assert_eq!(some[0].handles(), 300);
     drop(shares);
     assert!(some.iter().all(|handle| handle.handles() == 3 && handle[..] == [4; 9]));
     assert_eq!((drop(some), p.pool.available()), ((), 40));
-    // With a clone, which counts as any; of none, and of another context, it goes home.
+    // A clone counts like any share. Without shares, or with another context, the buffer returns to
+    // its pool.
     let mut shares = filled(&p.pool, b"again").share(1);
     let one = shares.next().unwrap();
     assert!(shares.next().is_none());
@@ -519,7 +520,7 @@ fn a_buffer_is_shared_and_thawed_by_the_last() {
     assert!(two.thaw_if_last::<u32>().is_none());
     assert!(filled(&p.pool, b"none").share(0).next().is_none());
     assert_eq!(p.pool.available(), 40);
-    // What is never taken out comes home at once; so it does if a queue was to have it.
+    // Shares that are never taken out return at once, also if a queue was meant to have them.
     drop(filled(&p.pool, b"never").share(3));
     for handle in filled(&p.pool, b"lost").share(2) {
         p.a.post_send(wr::RdmaWrite::new(handle, to)).unwrap();
@@ -527,7 +528,7 @@ fn a_buffer_is_shared_and_thawed_by_the_last() {
     assert_eq!(p.pool.available(), 39);
     poll(&p.dev, &mut p.ca, 2);
     assert_eq!(p.pool.available(), 40);
-    // A part of a region is no buffer.
+    // A part of a region is not a buffer.
     let table =
         p.pd.region::<RemoteRead>().create_in(std::sync::Arc::<[u8]>::from(*b"table")).unwrap();
     let part = table.share(0, 5).unwrap();
@@ -536,7 +537,7 @@ fn a_buffer_is_shared_and_thawed_by_the_last() {
     table.destroy().unwrap();
 }
 
-/// Of handles that threads give up at the same time, one brings the buffer.
+/// If threads drop handles at the same time, one of them returns the buffer.
 #[test]
 fn one_of_several_threads_thaws() {
     let p = Pair::<Rc, OnlyShared>::new();
@@ -561,10 +562,10 @@ fn one_of_several_threads_thaws() {
     }
 }
 
-/// A buffer that was shared and is exclusive again goes home by itself if its queue ends with it:
-/// nothing of the count of shares is left where lists have their links.
+/// A buffer that was shared and is exclusive again returns by itself if its queue ends with it. The
+/// share count leaves nothing where lists have their links.
 #[test]
-fn a_thawed_buffer_comes_home_by_itself() {
+fn a_thawed_buffer_returns_by_itself() {
     let mut p = Pair::<Rc>::new();
     let pool = p.pd.create_pool(4, 64).unwrap();
     let thawed: Buf = pool.take().unwrap().freeze().thaw().expect("the only share");

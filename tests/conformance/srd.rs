@@ -1,4 +1,4 @@
-//! SRD, on loopback devices that deliver in an order that a seed gives: each test prints the seed.
+//! SRD, on loopback devices that deliver in an order given by a seed, which each test prints.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn key() -> Qkey {
     Qkey::try_from(KEY).unwrap()
 }
 
-/// A device, and what is on it.
+/// A device and its objects.
 struct End {
     dev: Device,
     pd: ProtectionDomain,
@@ -72,7 +72,7 @@ impl End {
         self.init().modify(UdRtr::default()).unwrap().modify(rts).unwrap()
     }
 
-    /// An address handle to there.
+    /// An address handle to `there`.
     fn way(&self, there: &End) -> proverbs::device::AddressHandle {
         let gid = there.dev.ctx.query_gid(1, 1).unwrap();
         self.pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap()
@@ -87,7 +87,7 @@ fn to(address_handle: AhIndex, qp_num: u32) -> wr::Destination {
     wr::Destination { address_handle, qpn: Qpn::try_from(qp_num).unwrap(), qkey: key() }
 }
 
-/// One queue pair at each of two devices, which reach each other.
+/// One queue pair on each of two devices that reach each other.
 struct Ends {
     one: End,
     two: End,
@@ -102,7 +102,7 @@ impl Ends {
         let (one, two) = (End::on(&fabric), End::on(&fabric));
         let (mut a, mut b) = (one.qp(), two.qp());
         let to_b = to(a.add_address_handle(one.way(&two)).unwrap(), b.qp_num());
-        // For RDMA there must be a way back.
+        // RDMA requires an address handle back.
         b.add_address_handle(two.way(&one)).unwrap();
         Ends { one, two, a, b, to_b }
     }
@@ -136,7 +136,7 @@ fn each_opcode_arrives() {
         let pool = &ends.one.pool;
         ends.a.post_send(wr::Send::new(filled(pool, b"a buffer")).to(to)).unwrap();
         ends.a.post_send(wr::Send::inline(b"inline").to(to)).unwrap();
-        // Of one element (R27.6).
+        // With one element (R27.6).
         ends.a.post_send(wr::Send::inline_list([b"one slice"]).to(to)).unwrap();
         ends.a.post_send(wr::SendWithImm::new(wr::Empty, 0x0102_0304).to(to)).unwrap();
         let write = wr::RdmaWrite::new(filled(pool, b"written"), part(0, 7).write());
@@ -152,7 +152,7 @@ fn each_opcode_arrives() {
 
         let sent: Vec<_> = ends.sent(9).into_iter().map(Done::sent).collect();
         let count = |opcode| sent.iter().filter(|sent| sent.opcode == opcode).count();
-        // A READ is named as a SEND is (R27.8); which it is, the buffer says.
+        // A READ is reported as a SEND (R27.8); the buffer shows which it is.
         assert_eq!((count(WcOpcode::Send), count(WcOpcode::RdmaWrite)), (5, 4));
         let home: BTreeSet<_> =
             sent.iter().filter_map(|sent| Some(sent.entry.as_ref()?.to_vec())).collect();
@@ -179,11 +179,11 @@ fn each_opcode_arrives() {
     }
 }
 
-/// Messages arrive, and complete, in other orders than they were posted; each completion brings the
-/// buffer of its own work request.
+/// Messages arrive, and complete, in another order than they were posted. Each completion returns
+/// the buffer of its own work request.
 /// Proves R27.1, R27.3.
 #[test]
-fn nothing_keeps_its_order_and_each_buffer_comes_with_its_completion() {
+fn messages_have_no_order_and_each_buffer_returns_with_its_completion() {
     let (mut arrivals, mut completions) = (BTreeSet::new(), BTreeSet::new());
     for seed in seeds() {
         let mut ends = Ends::new(seed);
@@ -215,10 +215,10 @@ fn nothing_keeps_its_order_and_each_buffer_comes_with_its_completion() {
     assert_eq!(of(3), of(3));
 }
 
-/// What RC has and SRD has not: a SEND behind a WRITE, in a post of its own, may come first.
+/// Unlike on RC, a SEND after a WRITE, in a separate post, may arrive first.
 /// Proves R27.1, R27.4.
 #[test]
-fn a_send_says_nothing_of_a_write_before_it() {
+fn a_send_does_not_follow_an_earlier_write() {
     let mut overtaken = 0;
     for seed in seeds() {
         let mut ends = Ends::new(seed);
@@ -239,10 +239,10 @@ fn a_send_says_nothing_of_a_write_before_it() {
     assert!(cfg!(miri) || overtaken != 0);
 }
 
-/// One queue pair and many peers; an arrival says whose it is, and which address handle leads back.
+/// One queue pair and many peers. An arrival has its sender and an address handle back.
 /// Proves R27.10.
 #[test]
-fn one_queue_pair_reaches_many_and_knows_whose_what_came_is() {
+fn one_queue_pair_reaches_many_peers_and_identifies_senders() {
     for seed in seeds().take(4) {
         let fabric = fabric(seed);
         let mut server = End::on(&fabric);
@@ -252,7 +252,7 @@ fn one_queue_pair_reaches_many_and_knows_whose_what_came_is() {
         }
         let clients: Vec<End> = (0..3).map(|_| End::on(&fabric)).collect();
         let mut qps: Vec<Qp> = clients.iter().map(End::qp).collect();
-        // It knows the way to the first two.
+        // It has address handles for the first two.
         let mut numbers = Vec::new();
         for client in &clients[..2] {
             let ah = server.way(client);
@@ -296,7 +296,7 @@ fn one_queue_pair_reaches_many_and_knows_whose_what_came_is() {
 /// Only an arrival of the queue pair itself has a sender.
 /// Proves R27.10.
 #[test]
-fn what_is_not_an_arrival_has_no_sender() {
+fn only_an_arrival_has_a_sender() {
     let fabric = fabric(0);
     let mut end = End::on(&fabric);
     let (mut a, mut b) = (end.qp(), end.qp());
@@ -313,7 +313,7 @@ fn what_is_not_an_arrival_has_no_sender() {
             seen += 1;
         }
     }
-    // Nor has one that failed.
+    // Nor has a failed one.
     b.post_recv(wr::Recv::empty()).unwrap();
     let b = b.to_error().unwrap();
     let mut deadline = end.dev.deadline("a flushed receive");
@@ -326,13 +326,13 @@ fn what_is_not_an_arrival_has_no_sender() {
     }
 }
 
-/// In ERR everything is flushed, in any order; a drain gets all of it back, and needs no marker.
+/// In ERR everything is flushed, in any order; a drain returns all of it, and needs no marker.
 /// Proves R27.3.
 #[test]
-fn a_drain_gets_everything_back() {
+fn a_drain_returns_everything() {
     for seed in seeds() {
         let mut ends = Ends::new(seed);
-        // No receive is there, so nothing is sent.
+        // There is no receive, so nothing is sent.
         for n in 0..6u8 {
             ends.a.post_send(wr::Send::new(filled(&ends.one.pool, &[n])).to(ends.to_b)).unwrap();
             ends.a.post_recv(wr::Recv::new(poisoned(&ends.one.pool))).unwrap();
@@ -350,7 +350,7 @@ fn a_drain_gets_everything_back() {
         assert_eq!((a.sends_outstanding(), a.recvs_outstanding()), (0, 0));
         drop(home);
         assert_eq!(ends.one.pool.available(), 64);
-        // From RESET it comes up again.
+        // From RESET it can be brought up again.
         let qp = a.reset().unwrap();
         let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: key().into() }).unwrap();
         let qp = qp.modify(UdRtr::default()).unwrap();
@@ -358,20 +358,19 @@ fn a_drain_gets_everything_back() {
     }
 }
 
-/// An address handle that is removed waits for all that may name it: with completions in any order
-/// their number does not say which these are.
+/// A removed address handle waits for all sends that may name it: since completions have no order,
+/// their count does not identify these sends.
 ///
 /// Holds F1: on SRD an address handle is destroyed only after each send that names it has
 /// completed.
 /// Proves R27.3.
 #[test]
-fn a_removed_address_handle_outlives_what_names_it() {
+fn a_removed_address_handle_outlives_sends_that_name_it() {
     for seed in seeds() {
         let mut ends = Ends::new(seed);
         let other = ends.a.add_address_handle(ends.one.way(&ends.two)).unwrap();
         let again = wr::Destination { address_handle: other, ..ends.to_b };
-        // By the first handle, with no receive there; then by the second, whose WRITE is done
-        // first.
+        // By the first handle, without a receive; then by the second, whose WRITE completes first.
         ends.a.post_send(wr::Send::inline(b"waits").to(ends.to_b)).unwrap();
         assert!(ends.a.remove_address_handle(ends.to_b.address_handle));
         let region = ends.two.pd.register::<RemoteWrite>(8).unwrap();
@@ -380,8 +379,8 @@ fn a_removed_address_handle_outlives_what_names_it() {
             ends.a.post_send(write.to(again)).unwrap();
         }
         ends.sent(3);
-        // As many have completed as were posted before the removal, and more. (The loopback device
-        // tells if a handle goes that is still named.)
+        // More sends have completed than were posted before the removal. (The loopback device
+        // reports the destruction of a handle that is still named.)
         assert_eq!((ends.a.sends_outstanding(), ends.a.reap_address_handles()), (1, 1));
         ends.receives(1);
         ends.sent(1);
@@ -391,10 +390,10 @@ fn a_removed_address_handle_outlives_what_names_it() {
     }
 }
 
-/// What fails fails alone, with its own buffer, and the queue pair goes on.
+/// A failed message returns only its own buffer, and the queue pair continues.
 /// Proves R27.11.
 #[test]
-fn a_failure_is_one_messages_own() {
+fn a_failure_affects_one_message() {
     for seed in seeds() {
         let mut ends = Ends::new(seed);
         let region = ends.two.pd.register::<RemoteRead>(8).unwrap();
@@ -405,7 +404,7 @@ fn a_failure_is_one_messages_own() {
         let locked = wr::Destination { qkey: Qkey::try_from(1).unwrap(), ..ends.to_b };
         ends.a.post_send(wr::Send::new(filled(pool, b"1")).to(stranger)).unwrap();
         ends.a.post_send(wr::Send::new(filled(pool, b"2")).to(locked)).unwrap();
-        // A key of nothing that is there.
+        // A key that does not exist.
         let write = wr::RdmaWrite::new(filled(pool, b"3"), other.remote().write());
         ends.a.post_send(write.to(ends.to_b)).unwrap();
         let read = wr::RdmaRead::new(filled(pool, b"........"), region.remote().read());
@@ -432,10 +431,10 @@ fn a_failure_is_one_messages_own() {
     }
 }
 
-/// A peer without an address handle for this side is sent to, and not written to or read.
+/// A peer without an address handle for this side receives sends, but rejects RDMA.
 /// Proves R27.9.
 #[test]
-fn rdma_needs_a_way_back() {
+fn rdma_needs_an_address_handle_back() {
     let fabric = fabric(1);
     let (mut one, two) = (End::on(&fabric), End::on(&fabric));
     let (mut a, mut b) = (one.qp(), two.qp());
@@ -452,8 +451,8 @@ fn rdma_needs_a_way_back() {
     poll(&one.dev, &mut one.cq, 1).remove(0).sent();
 }
 
-/// A message without a receive is in nobody's way, and is given up after as many retries as RTS was
-/// told, or never.
+/// A message without a receive blocks no other. It fails after the number of retries set in RTS, or
+/// never.
 /// Proves R27.11.
 #[test]
 fn a_receiver_that_is_not_ready_blocks_no_other() {
@@ -498,10 +497,10 @@ fn a_receive_that_is_too_short_waits_for_another() {
     assert_eq!(ends.arrived(1).remove(0).received().data(), b"fits");
 }
 
-/// The port's longest message bounds SENDs, before they are posted; RDMA goes beyond it.
+/// The port's longest message limits SENDs, before they are posted; RDMA may be longer.
 /// Proves R27.12.
 #[test]
-fn a_send_has_a_message_and_rdma_may_be_longer() {
+fn only_sends_are_limited_to_a_message() {
     let mut ends = Ends::new(6);
     let longest = ends.one.dev.ctx.query_port(1).unwrap().max_msg_sz as usize;
     let pool = ends.one.pd.create_pool(2, longest + 1).unwrap();
@@ -524,7 +523,7 @@ fn a_send_has_a_message_and_rdma_may_be_longer() {
     ends.a.post_send(read.to(ends.to_b)).unwrap();
     let read = ends.sent(1).remove(0).sent().entry.unwrap();
     assert!(read.len() == longest + 1 && read.iter().all(|&byte| byte == 2));
-    // Nor beyond the slice.
+    // But not longer than the slice.
     let slice = region.remote().slice(0, 8).unwrap();
     let error = ends.a.post_send(wr::RdmaWrite::new(full(4), slice.write()).to(ends.to_b));
     assert!(error.is_err());
@@ -533,7 +532,7 @@ fn a_send_has_a_message_and_rdma_may_be_longer() {
 /// Lists of run-time length, prepared work requests, and chains of WRITEs.
 /// Proves R27.2.
 #[test]
-fn every_way_to_post_has_its_destination() {
+fn every_way_to_post_takes_a_destination() {
     for seed in seeds().take(6) {
         let mut ends = Ends::new(seed);
         let region = ends.two.pd.register::<RemoteReadWrite>(64).unwrap();
@@ -576,10 +575,10 @@ fn every_way_to_post_has_its_destination() {
     }
 }
 
-/// Lost messages are sent again, and none comes twice; without an answer they fail.
+/// Lost messages are sent again, and none arrives twice; without an answer they fail.
 /// Proves R27.11.
 #[test]
-fn what_is_lost_is_sent_again() {
+fn lost_messages_are_sent_again() {
     let mut ends = Ends::new(8);
     let script = Script::seeded(1)
         .with(Fault::NoAnswer.nth(3).on_transport::<Srd>())
@@ -602,10 +601,10 @@ fn what_is_lost_is_sent_again() {
     assert_eq!(poll_empty(&mut ends.two.cq), 0);
 }
 
-/// SRD solicits nothing: the device refuses, and the buffer comes back.
+/// SRD does not support solicited events: the device refuses, and the buffer comes back.
 /// Proves R27.5.
 #[test]
-fn nothing_is_solicited() {
+fn solicited_sends_are_refused() {
     let mut ends = Ends::new(11);
     let solicited = wr::Send::new(filled(&ends.one.pool, b"wake up")).solicited();
     let error = ends.a.post_send(solicited.to(ends.to_b)).unwrap_err();
@@ -614,9 +613,9 @@ fn nothing_is_solicited() {
     assert_eq!(ends.a.sends_outstanding(), 0);
 }
 
-/// The transitions that SRD has, there and back.
+/// The transitions of SRD, up and down.
 #[test]
-fn srd_goes_its_way() {
+fn srd_makes_its_transitions() {
     let end = End::on(&fabric(0));
     let qp = end.init().modify(UdReinit { pkey_index: Some(0), ..Default::default() }).unwrap();
     let qp = qp.modify(UdRtr { qkey: Some(key().into()), ..Default::default() }).unwrap();
@@ -631,10 +630,10 @@ fn srd_goes_its_way() {
     qp.destroy().unwrap();
 }
 
-/// The device says what it has not, in words: SRD, or the other transports.
+/// The device reports in words what it lacks: SRD, or the other transports.
 /// Proves R27.2, R27.7.
 #[test]
-fn a_device_without_srd_says_so() {
+fn a_device_without_srd_reports_it() {
     let fabric = Fabric::with(World::ipv4().personality(Device::personality()));
     let end = End::on(&fabric);
     let error = end.pd.create_qp::<Srd, Spread>(&end.cq, &end.cq, DEPTH).unwrap_err();
@@ -649,7 +648,7 @@ fn a_device_without_srd_says_so() {
     assert!(end.way(&end).efa_number().is_err());
     // Without READs and WRITEs it is created for fewer operations.
     efa.reset::<Sending>();
-    // As deep as can be, and no deeper; the inline capacity of its own.
+    // As deep as possible, and no deeper; with its own inline capacity.
     let deep = Depth { send: 1 << 20, recv: 1 };
     let error = efa.pd.create_qp::<Srd, Spread>(&efa.cq, &efa.cq, deep).unwrap_err();
     assert!(error.to_string().contains("max_send_wr"), "{error}");
@@ -661,7 +660,7 @@ fn a_device_without_srd_says_so() {
 /// A queue pair that ends with work outstanding leaves no buffer behind.
 /// Proves R27.3.
 #[test]
-fn what_is_outstanding_comes_home() {
+fn outstanding_buffers_return() {
     for way in WAYS {
         let mut ends = Ends::new(9);
         for n in 0..4u8 {
@@ -669,7 +668,7 @@ fn what_is_outstanding_comes_home() {
             ends.a.post_recv(wr::Recv::new(poisoned(&ends.one.pool))).unwrap();
         }
         let reset = end(way, ends.a, &mut [&mut ends.one.cq]);
-        let mut deadline = ends.one.dev.deadline("all buffers are home");
+        let mut deadline = ends.one.dev.deadline("all buffers are back");
         while ends.one.pool.available() != 64 {
             poll_empty(&mut ends.one.cq);
             ends.one.pool.reclaim(&mut ends.one.cq);
@@ -681,7 +680,7 @@ fn what_is_outstanding_comes_home() {
 
 /// Entries of several kinds.
 #[test]
-fn shared_buffers_go_too() {
+fn shared_buffers_are_sent() {
     let fabric = fabric(4);
     let end = End::on(&fabric);
     let mut cq: CompletionQueue<AnyBuf> = end.dev.ctx.create_cq(100).unwrap();

@@ -16,7 +16,7 @@ struct Link<T: Transport> {
     to: QueuePair<T, Rts, Shared>,
 }
 
-/// What links share.
+/// The objects that links share.
 struct Base {
     dev: Device,
     pd: ProtectionDomain,
@@ -68,7 +68,7 @@ fn two_rc_queue_pairs_receive_from_one() {
         poll(&base.dev, &mut base.sends, 4);
         let mut got = poll(&base.dev, &mut base.receives, 4).into_iter().map(Done::received);
         let mut got: Vec<_> = got.by_ref().map(|g| (g.qp_num, g.data().to_vec())).collect();
-        // No order across queue pairs (R7.17), but within each.
+        // There is no order across queue pairs (R7.17), but within each.
         got.sort_by_key(|(qp, _)| *qp != links[0].to.qp_num());
         let expected = [[0, 0], [0, 1], [1, 0], [1, 1]].map(|[i, n]| vec![i, n, round]);
         assert_eq!(got.iter().map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>(), expected);
@@ -139,7 +139,7 @@ fn receives_may_be_lists() {
 
 /// Proves R7.5.
 #[test]
-fn what_is_not_of_its_pool_is_refused() {
+fn a_buffer_of_another_pool_is_rejected() {
     let base = Base::new();
     let mut srq: SharedReceiveQueue<Rc, BufList> = base.pd.create_srq(&base.pool).unwrap();
     let foreign = base.pd.create_pool(2, 128).unwrap();
@@ -186,7 +186,7 @@ fn domains_must_agree() {
 
 /// Proves R7.7, R7.8.
 #[test]
-fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
+fn a_shared_receive_queue_outlives_its_queue_pairs_and_keeps_its_receives() {
     let mut base = Base::new();
     let mut srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
     let Link { from, to } = base.link(&srq);
@@ -204,13 +204,14 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     drop((from, to));
     assert_eq!(poll_empty(&mut base.receives), 0);
     assert_eq!(base.pool.available(), 3);
-    // Another queue pair takes them up.
+    // Another queue pair takes them.
     let mut link = base.link(&srq);
     link.from.post_send(wr::Send::inline(b"next")).unwrap();
     assert_eq!(poll(&base.dev, &mut base.receives, 1).remove(0).received().data(), b"next");
     poll(&base.dev, &mut base.sends, 1);
     drop(link);
-    // What is still posted when it goes comes back once the completion queue was empty.
+    // Receives that are still posted when it is destroyed return once the completion queue was
+    // empty.
     srq.destroy().unwrap();
     assert_eq!(base.pool.available(), 4);
     assert_eq!(poll_empty(&mut base.receives), 0);
@@ -218,10 +219,10 @@ fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     assert_eq!(base.pool.reclaim(&mut base.receives), 0);
 }
 
-/// The completion queue has been polled empty since the queue pairs went, and hears of the shared
-/// queue's end all the same.
+/// The completion queue has been polled empty since the queue pairs ended, and is still notified
+/// when the shared queue ends.
 #[test]
-fn it_goes_last_and_its_receives_come_back() {
+fn receives_return_when_the_shared_receive_queue_ends_last() {
     let mut base = Base::new();
     let mut srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
     let link = base.link(&srq);
@@ -236,7 +237,7 @@ fn it_goes_last_and_its_receives_come_back() {
 
 /// Proves R7.6.
 #[test]
-fn it_tells_what_it_holds_and_takes_a_limit() {
+fn a_shared_receive_queue_reports_its_attributes_and_takes_a_limit() {
     fails_on!(Siw, "R18.17");
     let base = Base::new();
     let mut srq: SharedReceiveQueue<Ud> = base.pd.create_srq(&base.pool).unwrap();
@@ -252,11 +253,10 @@ fn it_tells_what_it_holds_and_takes_a_limit() {
     assert_eq!(said(&error), text);
 }
 
-/// Completions that are there when their completion queue is dropped are discarded first: what they
-/// brought is not lost with a queue pair that was dropped before, whose completions some devices
-/// take along.
+/// Completions in a completion queue are discarded first when it is dropped. Their buffers are not
+/// lost with a queue pair that was dropped before, whose completions some devices remove.
 #[test]
-fn a_completion_queue_is_dropped_with_what_was_received() {
+fn a_completion_queue_is_dropped_with_received_messages() {
     let base = Base::new();
     let mut srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
     let Link { mut from, to } = base.link(&srq);

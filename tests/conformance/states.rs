@@ -1,4 +1,4 @@
-//! The state tables: every transition, and refusals that leave everything as it was.
+//! The state tables: every transition, and refusals that change nothing.
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, Timeout};
 use proverbs::prelude::*;
@@ -24,7 +24,7 @@ fn fresh<T: proverbs::rules::HasBothQueues>(
 }
 
 #[test]
-fn rc_goes_all_the_way_and_back() {
+fn rc_makes_every_transition() {
     fails_on!(Iwarp, "R24.5");
     let (dev, wish) = (Device::open(), Wish::new());
     let (qp, _cq) = fresh::<Rc>(&dev);
@@ -79,7 +79,7 @@ fn an_address_takes_its_port_from_the_queue_pair() {
 }
 
 #[test]
-fn uc_goes_all_the_way_and_back() {
+fn uc_makes_every_transition() {
     fails_on!(Iwarp, "R24.2");
     let (dev, wish) = (Device::open(), Wish::new());
     let (qp, _cq) = fresh::<Uc>(&dev);
@@ -103,7 +103,7 @@ fn uc_goes_all_the_way_and_back() {
 }
 
 #[test]
-fn ud_goes_all_the_way_and_back() {
+fn ud_makes_every_transition() {
     fails_on!(Iwarp, "R24.2");
     let (dev, wish) = (Device::open(), Wish::new());
     let (qp, _cq) = fresh::<Ud>(&dev);
@@ -150,7 +150,7 @@ fn every_state_but_reset_leads_to_error_and_every_state_to_reset() {
 
 /// Proves R8.1, R8.5.
 #[test]
-fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
+fn a_refused_transition_returns_the_queue_pair_unchanged() {
     fails_on!(Iwarp, "R24.5");
     let (dev, wish) = (Device::open(), Wish::new());
     let (qp, _cq) = fresh::<Rc>(&dev);
@@ -175,13 +175,13 @@ fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
         min_rnr_timer: MinRnrTimer::new(1).unwrap(),
         optional: RtrOptional::default(),
     };
-    // On RoCE there is no way by LID alone (R8.5).
+    // On RoCE an address needs more than a LID (R8.5).
     let address = AddressVector::infiniband(1, 3);
     let refused = qp.modify(RcRtr { address, ..rtr }).unwrap_err();
     let text = "ibv_modify_qp: EINVAL: Invalid argument (INIT -> RTR by port 1, dlid 3; RoCE needs \
                 a GID in the address: use `AddressVector::roce`)";
     assert_eq!(said(&refused), text);
-    // It is usable.
+    // It can still be used.
     let mut qp = refused.into_object();
     assert_eq!(state(&qp), QpState::Init);
     qp.post_recv(wr::Recv::empty()).unwrap();
@@ -197,7 +197,7 @@ fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
 
 /// Proves R8.12.
 #[test]
-fn a_key_index_that_the_table_does_not_have() {
+fn a_pkey_index_beyond_the_table() {
     fails_on!(Iwarp, "R24.2");
     let dev = Device::open();
     let (qp, _cq) = fresh::<Ud>(&dev);
@@ -210,10 +210,10 @@ fn a_key_index_that_the_table_does_not_have() {
 
 /// Proves R8.21.
 #[test]
-fn a_send_queue_that_drains_is_not_in_sqd() {
+fn a_draining_send_queue_is_not_in_sqd() {
     fails_on!(Iwarp, "R24.5");
     let mut p = Pair::<Rc>::new();
-    // Nothing is posted for it at the peer, so it is tried again and again.
+    // The peer has no receive, so it is retried.
     p.a.post_send(wr::Send::inline(b"begun")).unwrap();
     assert!(p.ca.poll().unwrap().is_empty());
     let draining = p.a.modify(Drain { notify: false }).unwrap();
@@ -223,12 +223,12 @@ fn a_send_queue_that_drains_is_not_in_sqd() {
             assert_eq!(said(&refused.error), text);
             refused.into_object()
         }
-        // Soft-RoCE may not have begun with it, and then holds it.
+        // Soft-RoCE may not have begun it, and then holds it.
         Ok(_) => return assert_eq!(p.dev.kind, Kind::Rxe),
     };
     assert_eq!(state(&draining), QpState::Sqd);
     if p.dev.kind == Kind::Rxe {
-        return; // It holds what it is to try again, until the way back.
+        return; // It holds the send that it must retry until it is back in RTS.
     }
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
@@ -242,7 +242,7 @@ fn a_send_queue_that_drains_is_not_in_sqd() {
 
 /// Proves R8.19.
 #[test]
-fn sends_are_held_while_the_send_queue_stands_still() {
+fn sends_are_held_while_the_send_queue_is_stopped() {
     fails_on!(Iwarp, "R24.5");
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     for _ in 0..4 {
@@ -253,13 +253,13 @@ fn sends_are_held_while_the_send_queue_stands_still() {
     let mut a = stop(&dev, a);
     post_send!(a, [wr::Send::new(filled(&pool, b"1")), wr::Send::new(filled(&pool, b"2"))])
         .unwrap();
-    // Receiving goes on, and what comes back says that `b` is alive.
+    // Receiving continues, and the message shows that `b` works.
     a.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     b.post_send(wr::Send::inline(b"back")).unwrap();
     assert_eq!(poll(&dev, &mut ca, 1).remove(0).received().data(), b"back");
     assert_eq!(a.sends_outstanding(), 2);
     let mut a = a.modify(RcReturn::default()).unwrap();
-    // Soft-RoCE starts what it held with the next post only (rules, 8.2).
+    // Soft-RoCE starts held sends only with the next post (rules, 8.2).
     a.post_send(wr::Send::new(filled(&pool, b"3"))).unwrap();
     poll(&dev, &mut ca, 3).into_iter().for_each(|done| drop(done.sent()));
     let mut got = Vec::new();

@@ -1,4 +1,4 @@
-//! Objects may go in any order: parents live as long as what needs them.
+//! Objects may be dropped in any order: parents live as long as their children.
 
 use proverbs::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::support::*;
 
 /// Proves R11.8, R12.1.
 #[test]
-fn parents_first() {
+fn parents_may_be_dropped_first() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, pd, dev } = Pair::<Rc>::new();
     b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     let buf = filled(&pool, b"still works");
@@ -24,7 +24,7 @@ fn parents_first() {
 
 /// Proves R10.15, R11.9.
 #[test]
-fn with_work_outstanding() {
+fn teardown_with_work_outstanding() {
     fails_on!(NoRings);
     profile! { Ring { signaling: Selective, initiator: NoReads } }
     for order in 0..4 {
@@ -55,14 +55,14 @@ fn a_queue_pair_moves_to_another_thread() {
             poll(&dev, &mut ca, 1).remove(0).sent().entry.unwrap()
         })
     };
-    // The buffer comes from there, too. Joined first: polls of this thread would not measure that
-    // one.
+    // The buffer also comes from the other thread. It is joined first: polls of this thread would
+    // not measure that one.
     assert_eq!(&sender.join().unwrap()[..], b"from there");
     let got = poll(&dev, &mut cb, 1).remove(0).received();
     assert_eq!(got.data(), b"from there");
 }
 
-/// What `destroy` says of an object that others need.
+/// The error of `destroy` for an object that others need.
 fn busy<T, M>(refused: Result<M, Refused<T>>, verb: &str, why: &str) -> T {
     let Err(refused) = refused else { panic!("others need it") };
     let text = format!("{verb}: EBUSY: Device or resource busy ({why})");
@@ -72,7 +72,7 @@ fn busy<T, M>(refused: Result<M, Refused<T>>, verb: &str, why: &str) -> T {
 
 /// Proves R12.1, R12.2, R12.3, R12.4.
 #[test]
-fn destroy_refuses_what_others_need_and_gives_it_back() {
+fn destroy_refuses_objects_in_use_and_returns_them() {
     fails_on!(KeptRegions);
     let Pair { a, b, ca, cb, pool, pd, dev } = Pair::<Rc>::new();
     drop((b, cb));
@@ -91,7 +91,7 @@ fn destroy_refuses_what_others_need_and_gives_it_back() {
     let channel = busy(channel.destroy(), "ibv_destroy_comp_channel", what);
     on.destroy().unwrap();
     channel.destroy().unwrap();
-    // In the order of the manual, everything goes.
+    // In the documented order, everything can be destroyed.
     a.destroy().unwrap();
     ca.destroy().unwrap();
     let region = pd.register::<RemoteRead>(8).unwrap();
@@ -115,7 +115,7 @@ fn a_buffer_keeps_its_region_registered() {
 }
 
 #[test]
-fn a_context_that_panics_as_its_queue_pair_is_destroyed_harms_nothing() {
+fn a_context_that_panics_while_its_queue_pair_is_destroyed_does_no_harm() {
     fails_on!(NoRings);
     struct Loud;
     impl Drop for Loud {
@@ -133,7 +133,7 @@ fn a_context_that_panics_as_its_queue_pair_is_destroyed_harms_nothing() {
     let mut buf = loud.take().unwrap();
     *buf.context_mut() = Some(Box::new(Loud));
     post_send!(a, [wr::Send::new(buf), wr::Send::new(quiet.take().unwrap())]).unwrap();
-    // So that the contexts are dropped with the last buffer.
+    // The contexts are then dropped with the last buffer.
     drop(loud);
     let destroyed = std::panic::AssertUnwindSafe(|| a.destroy().map_err(drop));
     assert!(std::panic::catch_unwind(destroyed).is_err());
@@ -143,7 +143,7 @@ fn a_context_that_panics_as_its_queue_pair_is_destroyed_harms_nothing() {
 }
 
 #[test]
-fn a_pool_is_destroyed_when_its_buffers_are_home() {
+fn a_pool_is_destroyed_when_its_buffers_are_back() {
     let dev = Device::open();
     let pool = dev.ctx.alloc_pd().unwrap().create_pool(2, 64).unwrap();
     let buf = pool.take().unwrap();

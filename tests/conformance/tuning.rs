@@ -1,5 +1,5 @@
-//! What is tuned, where a device can: events, rates, options of connections. And regions of no
-//! memory.
+//! Settings that a device may support: event moderation, rates, connection options. Also null
+//! regions.
 
 use proverbs::completion::Moderation;
 use proverbs::device::{CqModeration, PacketPacing};
@@ -12,7 +12,7 @@ use crate::support::*;
 
 profile! { Pieces { entry: OpenBuf } }
 
-/// Whether this device is one that has all of it.
+/// Whether this device supports all of them.
 fn is_able(dev: &Device) -> bool {
     dev.kind == Kind::Loopback && Device::personality() != Personality::Rxe
 }
@@ -59,7 +59,7 @@ fn a_queue_pair_has_a_rate() {
     assert_eq!(can.is_some(), most.packet_pacing_qpts.contains::<Rc>());
     assert!(p.dev.kind != Kind::Loopback || abilities.can::<PacketPacing<Uc>>().is_none());
     let own = RateLimit { rate_limit: 7, max_burst_sz: 0, typical_pkt_sz: 0 };
-    assert_eq!(RateLimit::kbps(7), own, "all else is the device's own choice");
+    assert_eq!(RateLimit::kbps(7), own, "other values are the device's choice");
     let Some(can) = can else {
         assert!(!is_able(&p.dev));
         return println!("R22.2: this device limits no rates");
@@ -102,7 +102,7 @@ fn options_of_a_connection() {
         }
     };
     assert_ne!(offered.options, 0);
-    // A peer that can do other things takes what both can do.
+    // If the peer supports other options, the result is the common ones.
     let first = offered.options & offered.options.wrapping_neg();
     qp.set_ece(Ece { options: first | !offered.options, ..offered }).unwrap();
     assert_eq!(qp.query_ece().unwrap(), Ece { options: first, ..offered });
@@ -126,7 +126,7 @@ fn a_region_of_no_memory() {
     let table = p.pd.register::<RemoteReadWrite>(64).unwrap();
     table.write_at(0, &[7; 64]).unwrap();
     let at = |offset| table.remote().slice(offset, 16).unwrap();
-    // Any piece is like another.
+    // All pieces are alike.
     let far = nothing.len() - 16;
     p.a.post_send(wr::RdmaRead::new(nothing.piece(far, 16).unwrap(), at(0).read())).unwrap();
     p.a.post_send(wr::RdmaWrite::new(nothing.piece(0, 16).unwrap(), at(16).write())).unwrap();

@@ -1,4 +1,4 @@
-//! One buffer in every place, one after the other: each knows it, and each has it alone.
+//! One buffer in every place, one after the other: each place accepts it and is its only owner.
 
 use std::mem::forget;
 
@@ -10,7 +10,7 @@ use crate::support::*;
 profile! { Ring { signaling: Selective, initiator: NoReads } }
 profile! { Shared { receive: SharedRq } }
 
-/// Where a buffer can be posted.
+/// A place where a buffer can be posted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Send,
@@ -28,7 +28,7 @@ use Place::*;
 const PLACES: [Place; 8] =
     [Send, Chain, Read, Receive, OtherSend, OtherReceive, Ring, SharedReceive];
 
-/// Queue pairs of one protection domain that are connected in pairs, and a shared receive queue.
+/// Connected queue pairs of one protection domain, and a shared receive queue.
 struct Places {
     dev: Device,
     pd: ProtectionDomain,
@@ -76,7 +76,7 @@ impl Places {
         Places { one: [a, b], two: [c, d], ring, shared, srq, open, dev, pd, pool, cq }
     }
 
-    /// Posts the buffer there, and gives it back with what it holds then.
+    /// Posts the buffer there, and returns it with its new content.
     fn through(&mut self, place: Place, mut buf: Buf, bytes: &[u8]) -> Buf {
         let at = buf.as_ptr();
         buf.copy_from(bytes).unwrap();
@@ -151,7 +151,7 @@ impl Places {
     }
 }
 
-/// What was sent, and what arrived.
+/// The sent and the received buffer.
 fn both(done: Vec<Done<Buf>>) -> [Buf; 2] {
     let (mut sent, mut received) = (None, None);
     for done in done {
@@ -163,7 +163,7 @@ fn both(done: Vec<Done<Buf>>) -> [Buf; 2] {
     [sent.unwrap(), received.unwrap()]
 }
 
-/// What arrived, beside an inline send.
+/// The received buffer, beside an inline send.
 fn arrival(done: Vec<Done<Buf>>) -> Buf {
     let is_receive = |done: Done<Buf>| match done {
         Done::Sent(_) => None,
@@ -178,7 +178,7 @@ fn from_each_place_to_each() {
     let mut places = Places::new();
     let mut buf = poisoned(&places.pool);
     let mut round = 0u8;
-    // To Miri that is long: each place before and behind some others.
+    // This is slow under Miri: each place before and after some others.
     let step = if cfg!(miri) { 3 } else { 1 };
     for (i, from) in PLACES.into_iter().enumerate() {
         for to in PLACES.into_iter().skip(i % step).step_by(step) {
@@ -192,9 +192,9 @@ fn from_each_place_to_each() {
     assert_eq!((places.pool.available(), places.srq.recvs_outstanding()), (12, 0));
 }
 
-/// Wherever it was, a queue of another protection domain does not know it, and its own does again.
+/// Wherever it was, a queue of another protection domain rejects it, and its own accepts it again.
 #[test]
-fn another_domain_refuses_it_from_each_place() {
+fn another_domain_rejects_it_after_each_place() {
     fails_on!(NoRings);
     let mut places = Places::new();
     let pd = places.dev.ctx.alloc_pd().unwrap();
@@ -218,7 +218,7 @@ fn another_domain_refuses_it_from_each_place() {
         drop(list);
         let buf = error.into_rejected().next().unwrap();
         drop(places.through(place, buf, b"and again"));
-        // Nor does a shared receive queue know a buffer of another pool, of the same domain.
+        // A shared receive queue also rejects a buffer of another pool of the same domain.
         if place != SharedReceive {
             let buf = other_pool.take().unwrap();
             let buf = places.through(place, buf, b"of another pool");
@@ -231,9 +231,9 @@ fn another_domain_refuses_it_from_each_place() {
 }
 
 /// Queues come and go with receives outstanding, often at the same address, while another queue has
-/// buffers of the same pool: those stay, and these come home each time.
+/// buffers of the same pool. That queue keeps its buffers, and the others return each time.
 #[test]
-fn what_ends_takes_its_own_alone() {
+fn an_ending_queue_returns_only_its_own_buffers() {
     fails_on!(NoRings);
     let mut places = Places::new();
     let Places { dev, pd, pool, cq, one, .. } = &mut places;
@@ -245,7 +245,7 @@ fn what_ends_takes_its_own_alone() {
     for life in 0..if cfg!(miri) { 3u8 } else { 12 } {
         let qp = || pd.create_qp::<Rc, DefaultProfile>(cq, cq, DEPTH).unwrap();
         let (mut a, b) = connect(dev, pd, qp(), qp());
-        // The one that was with the queue before is with this one now.
+        // The buffer that was with the previous queue is with this one now.
         a.post_recv(wr::Recv::new(kept)).unwrap();
         a.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
         match life % 3 {
@@ -274,9 +274,9 @@ fn life_of(i: u8) -> u8 {
     100 + i
 }
 
-/// A buffer that was refused among others goes another way than they, in whatever order.
+/// A buffer that was rejected among others is used separately from them, in any order.
 #[test]
-fn refused_ones_go_separate_ways() {
+fn rejected_buffers_are_used_separately() {
     fails_on!(NoRings);
     let mut places = Places::new();
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
@@ -295,10 +295,10 @@ fn refused_ones_go_separate_ways() {
     assert_eq!(places.pool.available(), 12);
 }
 
-/// What a list had that was forgotten comes home with its queue. What is at that queue's place
-/// later has no part in it: each buffer is there once.
+/// The buffers of a forgotten list return with its queue. A later queue at the same address does
+/// not affect them: each buffer exists once.
 #[test]
-fn a_forgotten_list_is_nobodys() {
+fn a_forgotten_list_returns_with_its_queue() {
     fails_on!(NoRings);
     let mut places = Places::new();
     let Places { dev, pd, pool, cq, .. } = &mut places;
@@ -311,7 +311,7 @@ fn a_forgotten_list_is_nobodys() {
         list.push(wr::Recv::new(poisoned(pool))).unwrap();
         forget(list);
         drop(ready);
-        // One more, perhaps where the first one was, that strands a buffer.
+        // One more queue, perhaps at the address of the first, that orphans a buffer.
         qp = pd.create_qp::<Rc, DefaultProfile>(cq, cq, DEPTH).unwrap();
         ready = qp.modify(init).unwrap();
         ready.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
@@ -321,15 +321,16 @@ fn a_forgotten_list_is_nobodys() {
         let mut places: Vec<usize> = bufs.iter().map(|buf| buf.as_ptr().addr()).collect();
         places.sort_unstable();
         places.dedup();
-        assert_eq!(places.len(), bufs.len(), "no buffer is there twice");
+        assert_eq!(places.len(), bufs.len(), "no buffer exists twice");
     }
     until(dev, "nothing comes", || poll_empty(cq) == 0);
     assert_eq!(pool.available(), 12);
 }
 
-/// A buffer that was empty, or went beyond a slice, is looked at; then any queue knows it again.
+/// A buffer that was empty or exceeded a slice is checked once; then any queue accepts it without a
+/// check.
 #[test]
-fn what_was_looked_at_once_is_known_again() {
+fn a_checked_buffer_is_accepted_again() {
     fails_on!(NoRings);
     let mut places = Places::new();
     let mut buf = poisoned(&places.pool);

@@ -1,4 +1,5 @@
-//! Memory windows of type 1: a protection domain's, bound by `ibv_bind_mw`, as often as one likes.
+//! Memory windows of type 1, which belong to a protection domain and are bound repeatedly with
+//! `ibv_bind_mw`.
 //!
 //! Holds F3: a bound window of type 1 keeps its region while another bind is outstanding.
 
@@ -18,7 +19,7 @@ use crate::windows::{Open, held, peer};
 profile! { Any { entry: AnyBuf } }
 profile! { Sessions { entry: AnyBuf, posting: ExtendedPosting } }
 
-/// What the next completion of the first end says, and the window that it brings.
+/// The result of the next completion of the first end, and its window.
 fn ended<P>(p: &mut Pair<Rc, P>) -> (Result<(), WcStatus>, WindowEntry)
 where
     P: Profile<Entry = AnyBuf>,
@@ -37,7 +38,7 @@ where
     ended.unwrap()
 }
 
-/// Binds a window by the first end.
+/// Binds a window through the first end.
 fn bind<A: BindsTo<Windowed<LocalWrite>>, P>(
     p: &mut Pair<Rc, P>,
     window: impl Type1,
@@ -64,7 +65,7 @@ fn unbind<A: proverbs::memory::Access>(
     window.into_type1().unwrap()
 }
 
-/// What a WRITE of these bytes by the second end says.
+/// The result of a WRITE of these bytes by the second end.
 fn written<P>(
     p: &mut Pair<Rc, P>,
     bytes: &[u8; 8],
@@ -78,11 +79,11 @@ where
     peer(p)
 }
 
-/// A window is bound while it is bound, to another region, and its key is another each time; then
-/// to nothing. It keeps the region that it is bound to, and no other (R1.8, R6.11, R19.8).
+/// A bound window is bound again, to another region, and gets another key each time; then it is
+/// bound to nothing. It keeps only the region that it is bound to (R1.8, R6.11, R19.8).
 /// Proves R1.8, R19.8.
 #[test]
-fn a_window_is_bound_again_and_again() {
+fn a_window_is_bound_repeatedly() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -98,7 +99,7 @@ fn a_window_is_bound_again_and_again() {
     let one = one.destroy().unwrap_err().into_object();
     let rebind = wr::MwBind::<RemoteWrite>::new(first, &two, 0..8);
     p.a.bind_mw(rebind.map_err(|refused| refused.error).unwrap()).unwrap();
-    // Until its completion it may be bound to either, and holds both.
+    // Until its completion it may be bound to either, and keeps both.
     let [one, two] = [one, two].map(|region| region.destroy().unwrap_err().into_object());
     let (status, window) = ended(&mut p);
     assert_eq!(status, Ok(()));
@@ -117,11 +118,11 @@ fn a_window_is_bound_again_and_again() {
     window.destroy().unwrap();
 }
 
-/// Each bind gives another key, also after more of them than a key has numbers, and the key before
-/// opens nothing.
+/// Each bind gives another key, even after the numbers of a key have wrapped, and the previous key
+/// gives no access.
 /// Proves R19.8.
 #[test]
-fn the_key_before_opens_nothing() {
+fn the_previous_key_gives_no_access() {
     fails_on!(Siw, "R18.17");
     const BINDS: usize = if cfg!(miri) { 3 } else { 258 };
     let mut p = Pair::<Rc, Any>::new();
@@ -141,11 +142,11 @@ fn the_key_before_opens_nothing() {
     drop(bound);
 }
 
-/// A window is of its domain: another queue pair binds it, its key opens through each, and it
-/// outlives them.
+/// A window belongs to its domain: another queue pair can bind it, its key works through each, and
+/// it outlives them.
 /// Proves R19.8.
 #[test]
-fn a_window_is_its_domains() {
+fn a_window_belongs_to_its_domain() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -177,7 +178,7 @@ fn a_window_is_its_domains() {
     region.destroy().unwrap();
 }
 
-/// Window, region and queue pair are of one domain (R6.8, R1.7).
+/// Window, region and queue pair must be in one domain (R6.8, R1.7).
 /// Proves R19.8.
 #[test]
 fn another_domain_is_refused() {
@@ -206,11 +207,11 @@ fn another_domain_is_refused() {
     drop(window);
 }
 
-/// A bind takes a place in the send queue. What is not posted has not happened: the window is what
-/// it was, with its key (R9.6, R19.5).
+/// A bind uses an entry of the send queue. A bind that is not posted has no effect: the window
+/// keeps its state and its key (R9.6, R19.5).
 /// Proves R19.5.
 #[test]
-fn what_is_not_posted_has_not_happened() {
+fn an_unposted_bind_has_no_effect() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
@@ -250,16 +251,16 @@ fn what_is_not_posted_has_not_happened() {
     let two = ended(&mut p).1.into_bound_type1::<RemoteWrite>().unwrap();
     let other = other.destroy().unwrap_err().into_object();
     drop(two);
-    other.destroy().unwrap(); // which the first window, bound to the other, does not hold
+    other.destroy().unwrap(); // the first window, bound to the other region, does not keep it
     let region = region.destroy().unwrap_err().into_object();
     drop(one);
     region.destroy().unwrap();
 }
 
-/// What was flushed may have happened: the window keeps both regions, and can only go.
+/// A flushed bind may have happened: the window keeps both regions, and can only be dropped.
 /// Proves R19.5.
 #[test]
-fn what_is_flushed_is_not_known() {
+fn a_flushed_bind_may_have_happened() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -290,7 +291,7 @@ fn what_is_flushed_is_not_known() {
     assert_eq!(a.sends_outstanding(), 0);
 }
 
-/// A queue pair that goes with a bind outstanding lets its window go, and the region (R12.2).
+/// A queue pair that ends with a bind outstanding releases its window and the region (R12.2).
 #[test]
 fn a_bind_that_is_never_polled() {
     fails_on!(Siw, "R18.17");
@@ -305,11 +306,11 @@ fn a_bind_that_is_never_polled() {
     region.destroy().unwrap();
 }
 
-/// Entries of one type are not taken for the other, and a window of type 1 has no key that a
-/// message ends (R1.6, R19.8).
+/// Entries of one window type are not accepted as the other, and a message cannot invalidate the
+/// key of a type 1 window (R1.6, R19.8).
 /// Proves R19.8.
 #[test]
-fn nothing_but_a_bind_ends_a_key() {
+fn only_a_bind_invalidates_a_key() {
     fails_on!(IwarpOtherwise, "R24.15");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -344,9 +345,9 @@ fn nothing_but_a_bind_ends_a_key() {
     region.destroy().unwrap();
 }
 
-/// The rights are the window's, to relaxed memory too (R18.41).
+/// The window has its own rights, also for relaxed memory (R18.41).
 #[test]
-fn the_rights_are_the_windows() {
+fn a_window_has_its_own_rights() {
     fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let relaxed = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
@@ -359,7 +360,7 @@ fn the_rights_are_the_windows() {
     assert_eq!(written(&mut p, b"no right", forged), Err(WcStatus::RemAccess));
 }
 
-/// Queue pairs of extended posting bind by the same verb.
+/// Queue pairs with extended posting bind with the same verb.
 #[test]
 fn a_queue_pair_of_sessions_binds() {
     fails_on!(Iwarp, "R15.1");
@@ -371,9 +372,9 @@ fn a_queue_pair_of_sessions_binds() {
     assert_eq!(held(&region, 0), *b"windowed");
 }
 
-/// The program's word is with the window at each bind, and is another's when it is set anew.
+/// The window has its context value at each bind, and another one after it is set again.
 #[test]
-fn a_window_has_the_programs_word() {
+fn a_window_has_a_context_value() {
     fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -394,7 +395,7 @@ fn a_window_has_the_programs_word() {
     }
 }
 
-/// Binds are posts among others: each entry comes with its own completion, in their order.
+/// Binds are posts among others: each entry returns with its own completion, in order.
 #[test]
 fn binds_among_other_work_requests() {
     fails_on!(Siw, "R18.17");

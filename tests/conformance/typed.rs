@@ -28,7 +28,7 @@ fn structs_are_sent_and_received_in_place() {
     buf.set(&REQUEST).unwrap();
     assert_eq!(buf.len(), 16);
     p.a.post_send(wr::Send::new(buf)).unwrap();
-    // Made where it is sent from.
+    // Created in the buffer that is sent.
     let mut buf = p.pool.take().unwrap();
     buf.set_len(32);
     let made: &mut [Request; 2] = buf.view_mut().unwrap();
@@ -49,7 +49,7 @@ fn structs_are_sent_and_received_in_place() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn sizes_that_do_not_fit_are_reported() {
     let p = Pair::<Rc>::new();
     let mut buf = p.pd.create_pool(1, 8).unwrap().take().unwrap();
     buf.copy_from(b"before").unwrap();
@@ -80,7 +80,8 @@ fn what_does_not_fit_is_told() {
     );
 }
 
-/// A pool of its own pages: all buffers are aligned to what divides their size.
+/// A pool in its own pages: all buffers are aligned to the largest power of two that divides their
+/// size.
 #[test]
 fn sizes_align_buffers() {
     let p = Pair::<Rc>::new();

@@ -1,4 +1,4 @@
-//! UD: what arrives, with its 40 bytes in front, and what does not.
+//! UD: datagrams that arrive, after their 40 bytes, and those that do not.
 
 use proverbs::completion::{Direction, GRH_LEN, UdReceived, WcOpcode};
 use proverbs::memory::Entry;
@@ -17,7 +17,7 @@ fn checks_route<E: Entry>(dev: &Device, got: &UdReceived<E>, from: u32) {
 
 /// Proves R5.8, R5.9, R10.4, R10.5.
 #[test]
-fn datagrams_arrive_behind_their_grh() {
+fn datagrams_arrive_after_their_grh() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
@@ -70,12 +70,12 @@ profile! { Lists { max_recv_sge: 4, entry: BufList } }
 
 /// Proves R5.8.
 #[test]
-fn a_grh_spans_as_many_buffers_as_it_must() {
+fn a_grh_spans_as_many_buffers_as_needed() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud, Lists>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let tiny = p.pd.create_pool(4, 16).unwrap();
-    // 16 + 16 + 8 bytes of GRH, so that the payload begins within the third buffer.
+    // 16 + 16 + 8 bytes of GRH, so that the payload begins in the third buffer.
     p.b.post_recv(wr::Recv::new([(); 4].map(|()| poisoned(&tiny)))).unwrap();
     let message = numbered(3, 20);
     p.a.post_send(wr::Send::new(filled(&p.pool, &message)).to(to)).unwrap();
@@ -110,7 +110,7 @@ fn a_grh_has_a_buffer_of_its_own() {
 
 /// Proves R5.11.
 #[test]
-fn a_receiver_answers_by_the_reply_vector() {
+fn a_receiver_answers_with_the_reply_vector() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
@@ -138,7 +138,7 @@ fn a_message_with_the_wrong_key_does_not_arrive() {
     let wrong = wr::Destination { qkey: Qkey::new(QKEY + 1).unwrap(), ..to };
     let violations = || p.dev.ctx.query_port(1).unwrap().qkey_viol_cntr;
     let before = violations();
-    // R5.5: to the sender both are sent; the second overtakes nothing.
+    // R5.5: both are sent successfully; the second does not overtake the first.
     post_send!(
         p.a,
         [wr::Send::inline(b"wrong key").to(wrong), wr::Send::inline(b"right key").to(to)]
@@ -149,12 +149,12 @@ fn a_message_with_the_wrong_key_does_not_arrive() {
     assert_eq!(got.payload(), b"right key");
     drop(got);
     assert_eq!((p.b.recvs_outstanding(), poll_empty(&mut p.cb)), (0, 0));
-    // All that anybody can see of it is the port's counter.
+    // Only the port's counter shows it.
     assert_eq!(violations(), before + 1);
 }
 
 #[test]
-fn a_key_can_be_changed_on_the_way() {
+fn a_q_key_can_be_changed_later() {
     fails_on!(Iwarp, "R24.2");
     let p = Pair::<Ud>::new();
     let Pair { mut a, b, mut ca, mut cb, pool, pd, dev } = p;
@@ -180,9 +180,9 @@ fn a_receive_too_short_for_a_datagram() {
     poll(&p.dev, &mut p.ca, 2).into_iter().for_each(|done| drop(done.sent()));
     let done = poll(&p.dev, &mut p.cb, 1).remove(0);
     by_rule!(p.dev, "R3.7",
-        // The message is dropped, and the receive takes the next (IBA, class D).
+        // The message is dropped, and the receive takes the next one (IBA, class D).
         loopback: assert_eq!(done.datagram().payload(), [2; 8]),
-        // The receiving queue pair is killed.
+        // The receiving queue pair fails.
         rxe before (6, 12): drop(done.failed(Direction::Receive, WcStatus::LocQpOp)));
     let state = by_rule!(p.dev, "R3.7", loopback: QpState::Rts, rxe before (6, 12): QpState::Err);
     until(&p.dev, "the receiver's state", || p.b.query().unwrap().state == Some(state));
@@ -190,7 +190,7 @@ fn a_receive_too_short_for_a_datagram() {
 
 /// Proves R8.16.
 #[test]
-fn a_send_queue_that_goes_on_is_not_in_sqe() {
+fn a_working_send_queue_is_not_in_sqe() {
     fails_on!(Iwarp, "R24.2");
     let Pair { a, .. } = Pair::<Ud>::new();
     let refused = a.into_sqe().unwrap_err();

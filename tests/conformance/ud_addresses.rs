@@ -1,4 +1,4 @@
-//! Address handles: named by index, and gone only when no send can name them.
+//! Address handles: named by index, and destroyed only when no send can name them.
 
 use proverbs::device::{AhIndex, Provider};
 use proverbs::loopback::{Fabric, World};
@@ -9,7 +9,7 @@ use crate::support::*;
 
 /// Proves R5.3.
 #[test]
-fn one_removed_in_flight_still_serves_its_send() {
+fn a_removed_handle_serves_its_outstanding_send() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
@@ -29,7 +29,7 @@ profile! { Ring { signaling: Selective } }
 
 /// Proves R5.3.
 #[test]
-fn one_removed_behind_unsignaled_sends_waits_for_the_signaled_one() {
+fn a_handle_removed_after_unsignaled_sends_waits_for_the_signaled_one() {
     fails_on!(Iwarp, "R24.2");
     fails_on!(NoRings);
     let mut p = Pair::<Ud, Ring>::new();
@@ -50,12 +50,11 @@ fn one_removed_behind_unsignaled_sends_waits_for_the_signaled_one() {
     poll(&p.dev, &mut p.cb, 1);
 }
 
-/// A drain whose closure panicked has posted its sentinel, which names the address handle that was
-/// removed.
+/// A drain whose closure panicked has posted its marker, which names the removed address handle.
 ///
 /// Holds L11: after an interrupted drain the sentinel's address handle stays alive.
 #[test]
-fn one_that_a_sentinel_names_waits_for_it() {
+fn a_handle_that_a_marker_names_waits_for_it() {
     fails_on!(Iwarp, "R24.2");
     fails_on!(NoRings);
     let mut p = Pair::<Ud, Ring>::new();
@@ -70,9 +69,9 @@ fn one_that_a_sentinel_names_waits_for_it() {
     assert_eq!((a.sends_outstanding(), a.reap_address_handles()), (0, 0));
 }
 
-/// Where completions may come in another order, a completion says nothing of the sends before it.
+/// If completions can arrive in any order, a completion does not cover earlier sends.
 #[test]
-fn a_removed_handle_waits_for_all_sends_where_completions_come_in_any_order() {
+fn without_an_order_a_removed_handle_waits_for_all_sends() {
     let providers = [(Provider::Efa, false), (Provider::Unknown, false), (Provider::Mlx5, true)];
     for (provider, is_ordered) in providers {
         let world = World::ipv4().provider(provider).personality(Device::personality());
@@ -90,9 +89,9 @@ fn a_removed_handle_waits_for_all_sends_where_completions_come_in_any_order() {
     }
 }
 
-/// Each place in another's table is none of one that has none, or fewer.
+/// An index of another queue pair's table is invalid in a table with fewer entries.
 #[test]
-fn a_name_behind_the_end_of_the_table_posts_nothing() {
+fn an_index_beyond_the_table_posts_nothing() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let foreign: Vec<_> = (0..9).map(|_| p.b.way_to(&p.dev, &p.pd, p.a.qp_num())).collect();
@@ -111,12 +110,12 @@ fn a_name_behind_the_end_of_the_table_posts_nothing() {
 
 /// Proves R5.3.
 #[test]
-fn a_name_that_is_gone_or_not_ours_posts_nothing() {
+fn a_removed_or_foreign_handle_posts_nothing() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     p.a.remove_address_handle(to.address_handle);
-    // The slot is taken again, by another name.
+    // The slot is reused, for another handle.
     let new = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     assert_ne!(to.address_handle, new.address_handle);
     let foreign = p.b.way_to(&p.dev, &p.pd, p.a.qp_num());
@@ -137,7 +136,7 @@ fn a_name_that_is_gone_or_not_ours_posts_nothing() {
 
 /// Proves R5.2.
 #[test]
-fn one_of_another_domain_is_refused() {
+fn a_handle_of_another_domain_is_refused() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let pd = p.dev.ctx.alloc_pd().unwrap();
@@ -150,7 +149,7 @@ fn one_of_another_domain_is_refused() {
 
 /// Proves R5.4.
 #[test]
-fn a_vector_that_leads_nowhere_is_refused_with_its_words() {
+fn an_invalid_address_vector_is_refused_with_its_fields() {
     fails_on!(Iwarp, "R24.2");
     let p = Pair::<Ud>::new();
     let error = p.pd.create_ah(AddressVector::infiniband(1, 0)).unwrap_err();
@@ -163,7 +162,7 @@ fn a_vector_that_leads_nowhere_is_refused_with_its_words() {
 }
 
 #[test]
-fn many_names_come_and_go() {
+fn many_handles_are_added_and_removed() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let mut names: Vec<AhIndex> = Vec::new();

@@ -1,5 +1,4 @@
-//! Waits end: whatever other threads and peers do meanwhile, within their time, and asleep until
-//! then.
+//! Waits end within their time, whatever other threads and peers do, and sleep until then.
 
 use std::fs;
 use std::marker::Send as Sendable;
@@ -16,7 +15,7 @@ use proverbs::qp::{Drain, Drained};
 
 use crate::support::*;
 
-/// What `wait` gives. One that never ends is a failure, and not a test that hangs.
+/// The result of `wait`. A wait that never ends fails the test instead of hanging it.
 pub fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
     let (tell, told) = mpsc::channel();
     let waiter = thread::spawn(move || tell.send(wait()).unwrap());
@@ -27,10 +26,10 @@ pub fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendab
     }
 }
 
-/// How often two threads meet. On a real device each meeting is an arbitrary one.
+/// How often two threads race. On a real device each race has an arbitrary outcome.
 const ROUNDS: u32 = if cfg!(miri) { 3 } else { 200 };
 
-/// Does both at once, on two threads.
+/// Runs both at once, on two threads.
 fn at_once(one: impl FnOnce() + Sendable, other: impl FnOnce()) {
     let both = Barrier::new(2);
     thread::scope(|scope| {
@@ -43,10 +42,10 @@ fn at_once(one: impl FnOnce() + Sendable, other: impl FnOnce()) {
     });
 }
 
-/// A wait for a queue for so long: whether something came.
+/// A wait for a queue with a time limit. Returns whether a completion arrived.
 type Wait = fn(&mut CompletionChannel, &mut CompletionQueue, Duration) -> bool;
 
-/// Every wait of a channel that takes a time.
+/// Every wait of a channel that has a time limit.
 const TIMED: [(&str, Wait); 6] = [
     ("wait_timeout", |channel, cq, time| channel.wait_timeout(cq, time).unwrap().count() > 0),
     ("wait_solicited", |channel, cq, time| {
@@ -67,10 +66,10 @@ const TIMED: [(&str, Wait); 6] = [
     }),
 ];
 
-/// A thread sleeps for completions, for a wake and for asynchronous events at once: whatever is
-/// there is found together, and what comes later ends the sleep.
+/// A thread sleeps for completions, for a wake and for asynchronous events at once. It finds all
+/// pending ones together, and a later one ends the sleep.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn one_sleep_finds_what_each_source_has() {
     ends("a sleep for everything", || {
         let (dev, wish) = (Device::open(), Wish::new());
@@ -125,10 +124,10 @@ fn one_sleep_finds_what_each_source_has() {
     });
 }
 
-/// Two neighbours on the channel complete without a pause, each on a thread and a queue of its own.
-/// A wait for a quiet queue takes its time, and takes it again; and finds what comes at last.
+/// Two neighbours on the channel complete without a pause, each on its own thread and queue. A wait
+/// for a quiet queue uses up its time, twice, and then finds the completion that finally arrives.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn every_wait_ends_beside_busy_neighbours() {
     fails_on!(Iwarp, "R24.5");
     ends("a wait beside busy neighbours", || {
@@ -152,7 +151,7 @@ fn every_wait_ends_beside_busy_neighbours() {
                 let (done, talked) = (&done, &talked);
                 scope.spawn(move || {
                     while !done.load(Relaxed) {
-                        // Armed when it was empty, so that what is flushed now is an event.
+                        // Armed while empty, so that the flushed receive raises an event.
                         if cq.poll_or_arm(Notify::Any).unwrap().count() == 0 {
                             talked.fetch_add(1, Relaxed);
                             if qp.send_room() > 0 {
@@ -168,12 +167,12 @@ fn every_wait_ends_beside_busy_neighbours() {
                 // A busy machine may stop the neighbours for as long as one wait takes.
                 while waits < 2 || beside == 0 && waits < 50 {
                     let (began, before) = (Instant::now(), talked.load(Relaxed));
-                    assert!(!wait(&mut channel, &mut quiet, time), "{what}: it is quiet");
+                    assert!(!wait(&mut channel, &mut quiet, time), "{what}: the queue is quiet");
                     assert!(began.elapsed() >= time, "{what}");
                     waits += 1;
                     beside += u32::from(talked.load(Relaxed) > before);
                 }
-                assert!(beside > 0, "{what}: the neighbours talk meanwhile");
+                assert!(beside > 0, "{what}: the neighbours communicate during the wait");
             }
             own.post_recv(wr::Recv::empty()).unwrap();
             let flushes = scope.spawn(|| own.to_error().unwrap());
@@ -184,16 +183,16 @@ fn every_wait_ends_beside_busy_neighbours() {
     });
 }
 
-/// Another thread drops the completion queue whose event waits: it takes the event along, between
-/// the look and the read of who waits here. Neither sleeps for the other, and nothing is left over.
+/// Another thread drops the completion queue that has the pending event, and takes the event with
+/// it, between this thread's poll and read. Neither thread blocks on the other, and nothing leaks.
 ///
 /// Holds L9: a loopback completion queue that is dropped while another thread takes its event does
 /// not leak.
 /// Proves R13.1.
 #[test]
-fn a_completion_queue_goes_while_its_event_is_taken() {
+fn a_completion_queue_is_dropped_while_its_event_is_taken() {
     fails_on!(Iwarp, "R24.5");
-    ends("a look at a channel", || {
+    ends("a poll of a channel", || {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(1, 64).unwrap();
@@ -205,10 +204,11 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
             let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
             let mut qp = Rc::init(qp, &Wish::new());
             assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
-            qp.post_recv(wr::Recv::new(pool.take().expect("the last round's is at home"))).unwrap();
+            qp.post_recv(wr::Recv::new(pool.take().expect("the buffer of the last round is back")))
+                .unwrap();
             drop(qp.to_error().unwrap());
             let short = Duration::from_millis(1);
-            // Without a time, what comes behind ends it.
+            // Without a time limit, the next event ends it.
             let last = (round % 7 == 6).then(|| {
                 let qp = pd.create_qp::<Rc, DefaultProfile>(&quiet, &quiet, depth).unwrap();
                 let mut qp = Rc::init(qp, &Wish::new());
@@ -226,7 +226,11 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
                     6 => assert_eq!(channel.wait(&mut quiet).unwrap().count(), 1),
                     way => {
                         let (what, wait) = TIMED[way as usize];
-                        assert!(!wait(&mut channel, &mut quiet, short), "{what}: it is quiet");
+                        assert!(
+                            !wait(&mut channel, &mut quiet, short),
+                            "{what}: the queue is \
+                            quiet"
+                        );
                     }
                 },
             );
@@ -240,25 +244,25 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
     });
 }
 
-/// The same with an asynchronous event, whose queue pair goes.
+/// The same with an asynchronous event, whose queue pair is dropped.
 /// Proves R13.1.
 #[test]
-fn a_queue_pair_goes_while_its_event_is_taken() {
+fn a_queue_pair_is_dropped_while_its_event_is_taken() {
     fails_on!(Iwarp, "R24.5");
-    ends("a look at asynchronous events", || {
+    ends("a poll of asynchronous events", || {
         let dev = Device::open();
         let mut events = dev.ctx.events().unwrap();
         let pd = dev.ctx.alloc_pd().unwrap();
         let mut cq: CompletionQueue = dev.ctx.create_cq(8).unwrap();
         for round in 0..ROUNDS {
-            // The last round's queue pair gives its room back.
+            // The last round's queue pair releases its room.
             assert_eq!(poll_empty(&mut cq), 0);
             let depth = Depth { send: 1, recv: 1 };
             let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
             let own = qp.qp_num();
             let qp = Rc::up(qp, &dev, own, &Wish::new());
             let qp = qp.modify(Drain { notify: true }).unwrap();
-            // Without a time, the event of one that stays ends it.
+            // Without a time limit, the event of a remaining object ends it.
             let stays = (round % 4 == 3).then(|| {
                 let stays = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
                 let own = stays.qp_num();
@@ -280,7 +284,7 @@ fn a_queue_pair_goes_while_its_event_is_taken() {
                         2 => events.wait_or_woken(&Waker::new().unwrap(), Some(short)).unwrap(),
                         _ => Some(events.wait().unwrap()),
                     };
-                    // Its own, or none; those of ports come from outside.
+                    // Its own event, or none; port events have external causes.
                     match event {
                         None | Some(DeviceEvent::Port { .. }) => {}
                         Some(event) if last.is_some_and(|last| event == drained(last)) => break,
@@ -299,7 +303,7 @@ fn a_queue_pair_goes_while_its_event_is_taken() {
     });
 }
 
-/// Ticks of 10 ms that this thread has run so far.
+/// Processor time of this thread so far, in ticks of 10 ms.
 fn ticks() -> u64 {
     let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
     let behind_name = stat.rsplit_once(')').unwrap().1;
@@ -307,17 +311,17 @@ fn ticks() -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// How often this thread went to sleep so far.
+/// How often this thread has slept so far.
 fn naps() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();
     let naps = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     naps.unwrap().trim().parse().unwrap()
 }
 
-/// A wait for nothing takes its time, all of it, and hardly any of the processor's.
+/// A wait that finds nothing takes all of its time, and hardly any processor time.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
-fn a_wait_waits_and_does_not_spin() {
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
+fn a_wait_sleeps_and_does_not_spin() {
     fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let mut events = dev.ctx.events().unwrap();
@@ -325,17 +329,17 @@ fn a_wait_waits_and_does_not_spin() {
     let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
     let time = Duration::from_millis(150);
     let takes_its_time = |what: &str, wait: &mut dyn FnMut()| {
-        // An emulated machine that was stopped for a while gives its ticks to whoever runs then:
-        // once, not each time.
+        // An emulated machine that was stopped for a while charges its ticks to the running thread,
+        // but not each time.
         let asleep = (0..5).any(|_| {
             let (began, ran, slept) = (Instant::now(), ticks(), naps());
             wait();
             let (ran, slept) = (ticks() - ran, naps() - slept);
             assert!(began.elapsed() >= time, "{what} returned after {:?}", began.elapsed());
-            // Who spins beside others runs less than the time, too, and never sleeps.
+            // A spinning thread beside others also uses less than the time, but it never sleeps.
             ran < 8 && slept > 0
         });
-        assert!(asleep, "{what} runs while it waits");
+        assert!(asleep, "{what} spins while it waits");
     };
     takes_its_time("wait_timeout", &mut || {
         assert!(channel.wait_timeout(&mut cq, time).unwrap().is_empty());
@@ -364,19 +368,19 @@ fn a_wait_waits_and_does_not_spin() {
     takes_its_time("wait_timeout beside an event of another queue", &mut || {
         assert!(channel.wait_timeout(&mut cq, time).unwrap().is_empty());
     });
-    // And a wait of no time at all is a look: one of them, on a busy machine.
+    // A wait with no time is a single poll. On a busy machine, one of several must be short.
     let is_a_look = (0..20).any(|_| {
         let began = Instant::now();
         assert!(channel.wait_timeout(&mut cq, Duration::ZERO).unwrap().is_empty());
         assert_eq!(channel.wait_any(&mut [&mut cq], Some(Duration::ZERO)).unwrap(), None);
         began.elapsed() < time
     });
-    assert!(is_a_look, "no time is {time:?} and more");
+    assert!(is_a_look, "a wait with no time took {time:?} or more");
 }
 
-/// A drain of a queue pair one of whose completions was forgotten, on a completion queue that is
-/// never empty: two neighbours talk without a pause. It ends when its time is over, says what is
-/// missing, and does so again.
+/// A queue pair with a forgotten completion is drained on a completion queue that two busy
+/// neighbours never leave empty. The drain ends when its time is over, reports what is missing, and
+/// does so again.
 ///
 /// Holds S2: a drain ends beside a busy neighbour after a completion was forgotten.
 /// Proves R10.14.
@@ -418,7 +422,7 @@ fn a_drain_ends_beside_busy_neighbours() {
             let drained = dead.drain_within(&mut cq, time, |found| {
                 let Drained::Other(completion) = found else { panic!("it was forgotten") };
                 others += 1;
-                // What is done is done again at once.
+                // A completed request is posted again at once.
                 match completion.outcome() {
                     Outcome::Sent(sent) => {
                         one.post_send(wr::Send::new(sent.entry.unwrap())).unwrap();
@@ -426,14 +430,14 @@ fn a_drain_ends_beside_busy_neighbours() {
                     Outcome::Received(received) => {
                         mute.post_recv(wr::Recv::new(received.entry.unwrap())).unwrap();
                     }
-                    _ => panic!("the neighbours are well"),
+                    _ => panic!("the neighbours work"),
                 }
             });
             assert!(began.elapsed() >= time);
             errors.push(drained.unwrap_err());
             talked += u32::from(others > before);
         }
-        assert!(talked > 0, "the neighbours talk meanwhile");
+        assert!(talked > 0, "the neighbours communicate meanwhile");
         drop((dead, one, mute));
         errors
     });
@@ -443,7 +447,7 @@ fn a_drain_ends_beside_busy_neighbours() {
     }
 }
 
-/// A drain that has nothing to wait for is done, however often it is asked.
+/// A drain with nothing to wait for is done, however often it is called.
 #[test]
 fn a_drain_that_is_done_is_done_again() {
     let mut p = Pair::<Rc>::new();
@@ -457,7 +461,7 @@ fn a_drain_that_is_done_is_done_again() {
     assert_eq!((home, p.pool.available()), (1, 40));
 }
 
-/// Nor does it look at what others have there, however much that is.
+/// Nor does it take completions of others, however many there are.
 #[test]
 fn a_drain_that_is_done_leaves_its_neighbours_alone() {
     fails_on!(Iwarp, "R24.5");
@@ -473,7 +477,7 @@ fn a_drain_that_is_done_leaves_its_neighbours_alone() {
     poll(&p.dev, &mut p.ca, 32);
 }
 
-/// A queue pair that is deferred goes while nobody holds a lock: what it sent may own its shared
+/// A deferred queue pair is destroyed while no lock is held: one of its sends may own its shared
 /// receive queue.
 #[test]
 fn a_deferred_queue_pair_that_owns_its_shared_receive_queue() {
@@ -503,11 +507,11 @@ fn a_deferred_queue_pair_that_owns_its_shared_receive_queue() {
     });
 }
 
-/// A sleep without a time ends when it is told to, before it begins or during it, and not for a
-/// wake that another sleep has taken.
+/// A sleep without a time limit ends when it is woken, before it begins or during it. A wake that
+/// another sleep has taken does not count.
 #[test]
-fn a_sleep_is_ended_by_the_program() {
-    ends("a sleep that is told to end", || {
+fn the_program_can_end_a_sleep() {
+    ends("a sleep that is woken", || {
         let dev = Device::open();
         let mut channel = dev.ctx.create_comp_channel().unwrap();
         let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
@@ -547,7 +551,7 @@ fn a_sleep_is_ended_by_the_program() {
     });
 }
 
-/// What completed is not kept back by a wake, which is for the next sleep then.
+/// Completions are not held back by a wake, which is then left for the next sleep.
 #[test]
 fn completions_come_before_a_wake() {
     fails_on!(Iwarp, "R24.5");
@@ -589,7 +593,7 @@ fn completions_come_before_a_wake() {
     });
 }
 
-/// A wait that a completion and its waker end together returns the completion, and the waker ends
+/// If a completion and its waker end a wait together, it returns the completion, and the waker ends
 /// the next wait. The other thread wakes after the completion is in the queue.
 #[test]
 fn a_completion_comes_before_the_wake_that_follows_it() {
@@ -632,7 +636,7 @@ fn a_completion_comes_before_the_wake_that_follows_it() {
                     assert_eq!(cq.poll().unwrap().count(), 1);
                 }
                 let found = channel.wait_or_woken(&mut cq, &waker, None).unwrap();
-                assert_eq!(found.count(), 0, "round {round}: the wake is still to come");
+                assert_eq!(found.count(), 0, "round {round}: the wake is still pending");
             }
         });
     });

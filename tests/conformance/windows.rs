@@ -1,4 +1,4 @@
-//! Memory windows of type 2: bound, used by the peer, and ended by either side.
+//! Memory windows of type 2: bound, used by the peer, and invalidated by either side.
 
 use proverbs::completion::{Direction, WcOpcode, WcStatus};
 use proverbs::memory::{BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed};
@@ -12,7 +12,7 @@ profile! { Any { entry: AnyBuf } }
 
 pub type Open = MemoryRegion<Windowed<LocalWrite>>;
 
-/// The windows that the next `n` completions of a queue bring, in order, and what they say.
+/// The windows of the next `n` completions of a queue, in order, and their results.
 fn ended(p: &mut Pair<Rc, Any>, n: usize) -> Vec<(Result<(), WcStatus>, WindowEntry)> {
     let mut windows = Vec::new();
     until(&p.dev, "the windows' completions", || {
@@ -30,14 +30,14 @@ fn ended(p: &mut Pair<Rc, Any>, n: usize) -> Vec<(Result<(), WcStatus>, WindowEn
     windows
 }
 
-/// The window that the next completion brings, which succeeded.
+/// The window of the next completion, which succeeded.
 fn come_back(p: &mut Pair<Rc, Any>) -> WindowEntry {
     let (status, window) = ended(p, 1).remove(0);
     assert_eq!(status, Ok(()));
     window
 }
 
-/// Ends the key of a window of the first end: by LOCAL_INV, or by the window's end where that is
+/// Invalidates a window of the first end: with LOCAL_INV, or by dropping the window if that is
 /// refused (R1.6).
 fn ended_here<A: proverbs::memory::BindsTo<Windowed<LocalWrite>>>(
     p: &mut Pair<Rc, Any>,
@@ -64,7 +64,7 @@ fn refused_on_soft_roce<A: proverbs::memory::Access>(error: PostError<AnyBuf>) -
     }
 }
 
-/// The peer gives the key back, and the next completion of the first end proves it.
+/// The peer invalidates the key, and the next completion of the first end proves it.
 fn given_back(
     p: &mut Pair<Rc, Any>,
     window: LentWindow,
@@ -105,17 +105,17 @@ fn bound<A: proverbs::memory::BindsTo<Windowed<LocalWrite>>>(
     p.a.post_send(wr::BindMw::<A>::new(window, region, range).unwrap()).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
     assert_eq!(sent.opcode, WcOpcode::BindMw);
-    let Some(AnyBuf::Window(window)) = sent.entry else { panic!("it brings its window") };
+    let Some(AnyBuf::Window(window)) = sent.entry else { panic!("the completion has its window") };
     window.into_bound().unwrap()
 }
 
-/// What a WRITE of these bytes by the second end says.
+/// The result of a WRITE of these bytes by the second end.
 fn written(p: &mut Pair<Rc, Any>, bytes: &[u8; 8], to: RemoteSpan) -> Result<(), WcStatus> {
     p.b.post_send(wr::RdmaWrite::inline(bytes, to)).unwrap();
     peer(p)
 }
 
-/// What the next completion of the second end says.
+/// The result of the next completion of the second end.
 pub fn peer<P: Profile<Entry = AnyBuf>>(p: &mut Pair<Rc, P>) -> Result<(), WcStatus> {
     let mut status = None;
     until(&p.dev, "the peer's completion", || {
@@ -131,11 +131,11 @@ pub fn held(region: &Open, at: usize) -> [u8; 8] {
     bytes
 }
 
-/// BIND, use, LOCAL_INV, and again: each life has another key, and the old ones open nothing (R1.6,
-/// R1.8, R19.1).
+/// BIND, use, LOCAL_INV, and again: each binding has another key, and the old ones give no access
+/// (R1.6, R1.8, R19.1).
 /// Proves R1.8, R19.1.
 #[test]
-fn a_window_has_many_lives() {
+fn a_window_is_bound_repeatedly() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -156,7 +156,7 @@ fn a_window_has_many_lives() {
         let bound = entry.into_bound::<RemoteReadWrite>().unwrap();
         let remote = bound.remote();
         assert_eq!((remote.rkey(), remote.len(), remote.addr()), (told.rkey(), 64, told.addr()));
-        assert!(!keys.contains(&remote.rkey()), "each life has a key of its own");
+        assert!(!keys.contains(&remote.rkey()), "each binding has its own key");
         keys.push(remote.rkey());
         assert_eq!(written(&mut p, &[life + 1; 8], remote.write()), Ok(()));
         assert_eq!(held(&region, at), [life + 1; 8]);
@@ -166,14 +166,14 @@ fn a_window_has_many_lives() {
     }
     let late = RemoteSlice::<RemoteWrite>::from_parts(0, 64, keys[2]);
     assert_eq!(written(&mut p, b"too late", late.write()), Err(WcStatus::RemAccess));
-    region.destroy().unwrap(); // which the window, unbound, does not hold
+    region.destroy().unwrap(); // the unbound window does not keep it
     drop(window);
 }
 
-/// The keys of a window count by one in their lower 8 bits, as `ibv_inc_rkey` does, however it
-/// ended before: also when they repeat, each proof is good for its own life.
+/// The lower 8 bits of a window's key count up by one, as `ibv_inc_rkey` does, however the window
+/// was invalidated before. Even when keys repeat, each proof holds only for its own binding.
 #[test]
-fn the_keys_of_a_window_count() {
+fn the_keys_of_a_window_count_up() {
     fails_on!(IwarpOtherwise, "R24.15");
     const LIVES: u32 = if cfg!(miri) { 3 } else { 258 };
     let mut p = Pair::<Rc, Any>::new();
@@ -202,10 +202,10 @@ fn the_keys_of_a_window_count() {
     }
 }
 
-/// The proof that a peer gave a key back is the word of a completion. The region stays registered
-/// until the device has accepted the window's next bind, or deallocated the window (R6.11).
+/// The proof that a peer invalidated a key is a completion. The region stays registered until the
+/// device has accepted the window's next bind, or deallocated the window (R6.11).
 #[test]
-fn a_revoked_window_holds_its_region_until_the_device_has_checked() {
+fn a_revoked_window_keeps_its_region_until_the_device_has_checked() {
     fails_on!(IwarpOtherwise, "R24.15");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -215,7 +215,7 @@ fn a_revoked_window_holds_its_region_until_the_device_has_checked() {
     let window = given_back(&mut p, window, key);
     let region = region.destroy().unwrap_err().into_object();
 
-    // A bind that is refused changes nothing: it is of another queue pair.
+    // A rejected bind changes nothing: it names another queue pair.
     let bind = wr::BindMw::<RemoteWrite>::new(window, &other, 0..64).unwrap();
     let error = p.b.post_send(bind).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ForeignWindow);
@@ -233,10 +233,10 @@ fn a_revoked_window_holds_its_region_until_the_device_has_checked() {
     other.destroy().unwrap();
 }
 
-/// A peer that knows a key can end it, though it was not lent. LOCAL_INV then fails; on Soft-RoCE,
-/// where it would crash the kernel, it is refused (R1.6).
+/// A peer that has a key can invalidate it, even if it was not lent. LOCAL_INV then fails; on
+/// Soft-RoCE, where it would crash the kernel, it is rejected (R1.6).
 #[test]
-fn a_key_that_a_peer_ended_is_not_ended_again() {
+fn a_key_that_a_peer_invalidated_is_not_invalidated_again() {
     fails_on!(IwarpOtherwise, "R24.15");
     fails_on!(KeptRegions);
     for polls_first in [false, true] {
@@ -277,8 +277,8 @@ fn a_key_that_a_peer_ended_is_not_ended_again() {
     }
 }
 
-/// BIND, BIND and a fenced SEND of both keys in one post; the peer uses them, and gives one back
-/// with its answer. The other is ended here.
+/// BIND, BIND and a fenced SEND of both keys in one post; the peer uses them, and invalidates one
+/// with its answer. The other is invalidated here.
 /// Proves R19.3, R19.6.
 #[test]
 fn two_binds_and_a_message_in_one_post() {
@@ -350,11 +350,11 @@ fn two_binds_and_a_message_in_one_post() {
     region.destroy().unwrap();
 }
 
-/// What is dropped or destroyed opens nothing any more, and no longer keeps its region (R6.11,
+/// A dropped or destroyed window gives no access any more, and no longer keeps its region (R6.11,
 /// R19.1).
 /// Proves R6.11, R19.1.
 #[test]
-fn a_bound_window_that_goes_takes_its_key_along() {
+fn dropping_a_bound_window_invalidates_its_key() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
     for destroys in [false, true] {
@@ -374,10 +374,10 @@ fn a_bound_window_that_goes_takes_its_key_along() {
     }
 }
 
-/// A region that is dropped while a window is bound to it goes with the window, and its domain can
-/// go (R6.11, R11.8).
+/// A region that is dropped while a window is bound to it ends with the window, and its domain can
+/// be dropped (R6.11, R11.8).
 #[test]
-fn a_dropped_region_goes_with_its_window() {
+fn a_dropped_region_ends_with_its_window() {
     fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -392,11 +392,11 @@ fn a_dropped_region_goes_with_its_window() {
     pd.destroy().unwrap();
 }
 
-/// A window shows what it was bound to with the rights that it was bound with, and nothing to be
-/// written that is to be read.
+/// A window gives access to its range with its own rights, and permits no write if it is for
+/// reading.
 /// Proves R19.7.
 #[test]
-fn the_rights_are_the_windows() {
+fn a_window_has_its_own_rights() {
     fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -407,7 +407,7 @@ fn the_rights_are_the_windows() {
     assert_eq!(held(&region, 0), [0; 8]);
 }
 
-/// A window to relaxed memory has a peer's rights, and its key no more.
+/// A window to relaxed memory has a peer's rights, which its key then no longer has.
 /// Proves R18.41.
 #[test]
 fn a_window_to_relaxed_memory() {
@@ -427,11 +427,11 @@ fn a_window_to_relaxed_memory() {
     assert_eq!(&bytes, b"windowed");
 }
 
-/// A key opens the bytes that its window was bound to, and none beside them; on Soft-RoCE, all of
-/// the region.
+/// A key gives access only to the bytes that its window was bound to; on Soft-RoCE, to the whole
+/// region.
 /// Proves R19.7.
 #[test]
-fn the_bounds_are_the_windows() {
+fn a_window_has_its_own_bounds() {
     fails_on!(Siw, "R18.17");
     for at in [0, 16, 20] {
         let mut p = Pair::<Rc, Any>::new();
@@ -467,10 +467,10 @@ fn a_zero_based_window() {
     assert_eq!(&held(&region, 136), b"windowed");
 }
 
-/// What cannot be bound is refused before the post, and the window is given back.
+/// An invalid bind is rejected before the post, and returns the window.
 /// Proves R1.7.
 #[test]
-fn a_bind_is_looked_at() {
+fn a_bind_is_checked() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -490,13 +490,12 @@ fn a_bind_is_looked_at() {
     region.destroy().unwrap();
 }
 
-/// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound
-/// one.
+/// After an unposted BIND the window is unbound; after an unposted LOCAL_INV it is bound.
 ///
 /// Holds W3: a rejected post returns a memory window as a window, not as memory at address 0.
 /// Proves R19.5.
 #[test]
-fn what_is_not_posted_has_not_happened() {
+fn an_unposted_request_has_no_effect() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
@@ -549,11 +548,11 @@ fn what_is_not_posted_has_not_happened() {
     drop(three);
 }
 
-/// What was flushed may have happened: the windows can only go. A message behind a bind is
-/// flushed with it.
+/// Flushed requests may have been executed: the windows can only be dropped. A message behind a
+/// bind is flushed with it.
 /// Proves R19.3, R19.5.
 #[test]
-fn what_is_flushed_is_not_known() {
+fn a_flushed_request_may_have_happened() {
     fails_on!(IwarpOtherwise, "R24.7");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -592,10 +591,10 @@ fn what_is_flushed_is_not_known() {
     region.destroy().unwrap();
 }
 
-/// A window is of one queue pair, and of one life of it.
+/// A window belongs to one queue pair, until its next reset.
 /// Proves R19.4.
 #[test]
-fn a_window_is_of_one_queue_pair() {
+fn a_window_belongs_to_one_queue_pair() {
     fails_on!(Iwarp, "R24.6");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
@@ -611,7 +610,7 @@ fn a_window_is_of_one_queue_pair() {
         }
     };
     let window = foreign(&mut p, window);
-    // The key works through that queue pair alone.
+    // The key works only through that queue pair.
     let kept = bound::<RemoteWrite>(&mut p, &region, 0..64);
     assert_eq!(written(&mut p, b"windowed", kept.remote().write()), Ok(()));
     p.a.post_send(wr::RdmaWrite::inline(b"not here", kept.remote().write())).unwrap();
@@ -623,7 +622,7 @@ fn a_window_is_of_one_queue_pair() {
         None => false,
     });
     assert_eq!(&held(&region, 0), b"windowed");
-    // Its queue pair is gone, and with it the window.
+    // Its queue pair is gone, and the window with it.
     drop(p.b);
     window.destroy().unwrap();
     let Pair { a, .. } = p;
@@ -633,8 +632,8 @@ fn a_window_is_of_one_queue_pair() {
     region.destroy().unwrap();
 }
 
-/// The end of a queue pair, and its reset, end its windows first, and so their hold on the region
-/// (R19.4, R6.11).
+/// Ending or resetting a queue pair first ends its windows, and so releases their regions (R19.4,
+/// R6.11).
 ///
 /// Holds W2: memory windows are deallocated before the queue pair that they are bound through.
 /// Proves R19.4.
@@ -660,7 +659,7 @@ fn windows_end_with_their_queue_pair() {
     }
 }
 
-/// However many there are, and however many came and went.
+/// However many there are, and however many there were before.
 #[test]
 fn many_windows_end_with_their_queue_pair() {
     fails_on!(Iwarp, "R24.6");
@@ -679,14 +678,14 @@ fn many_windows_end_with_their_queue_pair() {
     drop((kept, a));
 }
 
-/// A key that is no window's, or that was given back before, cannot be given back: the receiver
-/// hears of it.
+/// A key that does not belong to a window, or was invalidated before, cannot be invalidated: the
+/// receiver gets an error.
 /// Proves R1.6.
 #[test]
-fn a_key_is_given_back_once() {
+fn a_key_is_invalidated_once() {
     fails_on!(IwarpOtherwise, "R24.15");
     let mut p = Pair::<Rc, Any>::new();
-    // A second end of one key crashes the kernel (Linux 6.1 to 7.3).
+    // Invalidating a key twice crashes the kernel (Linux 6.1 to 7.3).
     by_rule!(p.dev, "R1.6", loopback: (), rxe: return);
     let region: Open = p.pd.register(64).unwrap();
     let window = p.a.alloc_mw().unwrap();

@@ -1,4 +1,4 @@
-//! XRC: an initiator, a target, and shared receive queues by number.
+//! XRC: an initiator, a target, and shared receive queues named by number.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ profile! { FramingInSessions { receive: NoRq, max_send_sge: 2, posting: Extended
 profile! { Selecting { receive: NoRq, signaling: Selective } }
 profile! { Modest { receive: NoRq, initiator: NoReads } }
 
-/// The proof, where the device has XRC.
+/// The proof, if the device has XRC.
 fn can(dev: &Device) -> Option<Can<Xrc>> {
     let can = dev.ctx.abilities().unwrap().can::<Xrc>();
     if dev.kind == Kind::Loopback {
@@ -33,7 +33,7 @@ fn can(dev: &Device) -> Option<Can<Xrc>> {
     can
 }
 
-/// A domain with two shared receive queues of different protection domains, and a connection.
+/// An XRC domain with two shared receive queues of different protection domains, and a connection.
 struct Host<P: Profile> {
     dev: Device,
     can: Can<Xrc>,
@@ -67,7 +67,7 @@ impl Served {
         self.srq.post_srq_recv(wr::Recv::new(poisoned(&self.pool))).unwrap();
     }
 
-    /// What came, and through which target.
+    /// The received message, and the target that it came through.
     fn received(&mut self, dev: &Device) -> (Vec<u8>, u32) {
         let received = poll(dev, &mut self.cq, 1).remove(0).received();
         (received.data().to_vec(), received.qp_num)
@@ -79,7 +79,7 @@ fn rts_with<P: Profile>(depth: <P::Initiator as proverbs::qp::Initiator>::Depth)
     XrcRts { rnr_retry, ..XrcRts::new(Psn::try_from(3).unwrap(), depth) }
 }
 
-/// Connects an initiator and a target, which both are in RESET.
+/// Connects an initiator and a target, both in RESET.
 fn connect<P: Profile>(
     dev: &Device,
     initiator: QueuePair<Xrc, Reset, P>,
@@ -119,7 +119,8 @@ where
     Some(Host { dev, can, domain, target: Some(target), initiator, sends, pd, one, two })
 }
 
-/// One connection reaches both, by number; each message completes in its queue's completion queue.
+/// One connection reaches both, by number; each message completes on the completion queue of its
+/// receive queue.
 macro_rules! messages_go_where_they_name {
     ($profile:ty) => {
         let Some(mut h) = host::<$profile>() else { return };
@@ -147,20 +148,20 @@ macro_rules! messages_go_where_they_name {
 
 /// Proves R26.1.
 #[test]
-fn messages_go_to_the_queue_that_they_name() {
+fn messages_reach_the_queue_that_they_name() {
     messages_go_where_they_name!(Initiating);
 }
 
 /// Holds F2: a session on XRC sets the number of the shared receive queue for each message.
 /// Proves R26.1.
 #[test]
-fn messages_of_sessions_go_to_the_queue_that_they_name() {
+fn session_messages_reach_the_queue_that_they_name() {
     messages_go_where_they_name!(InSessions);
 }
 
-/// A list is posted in one session, each work request with a number of its own.
+/// A list is posted in one session, and each work request has its own number.
 #[test]
-fn a_list_names_a_queue_for_each() {
+fn each_request_of_a_list_names_its_queue() {
     let Some(mut h) = host::<InSessions>() else { return };
     let (first, second) = (h.one.srq.number(), h.two.srq.number());
     h.one.post();
@@ -177,9 +178,9 @@ fn a_list_names_a_queue_for_each() {
     );
 }
 
-/// Inline data of several slices goes where it names, too.
+/// Inline data of several slices reaches the queue that it names, too.
 #[test]
-fn slices_go_to_the_queue_that_they_name() {
+fn slices_reach_the_queue_that_they_name() {
     macro_rules! arrive {
         ($profile:ty) => {
             let Some(mut h) = host::<$profile>() else { return };
@@ -204,11 +205,11 @@ fn slices_go_to_the_queue_that_they_name() {
     arrive!(FramingInSessions);
 }
 
-/// The memory that a WRITE, a READ or an atomic names is of the protection domain of the queue that
-/// the work request names.
+/// The memory that a WRITE, a READ or an atomic names must be in the protection domain of the
+/// shared receive queue that the work request names.
 /// Proves R26.1.
 #[test]
-fn memory_is_that_of_the_queue_s_domain() {
+fn memory_is_in_the_domain_of_the_named_queue() {
     let Some(mut h) = host::<Initiating>() else { return };
     let (first, second) = (h.one.srq.number(), h.two.srq.number());
     let region = h.one.pd.register::<RemoteAll>(64).unwrap();
@@ -233,7 +234,7 @@ fn memory_is_that_of_the_queue_s_domain() {
     let noticed = poll(&h.dev, &mut h.one.cq, 1).remove(0).received();
     assert_eq!(noticed.imm_data, Some(5));
 
-    // By the other queue's number, the key is none.
+    // With the other queue's number, the key is invalid.
     let word = wr::RdmaWrite::inline(b"8 bytes!", slice.write());
     h.initiator.post_send(word.to_srq(second)).unwrap();
     let failed = poll(&h.dev, &mut h.sends, 1).remove(0);
@@ -243,10 +244,11 @@ fn memory_is_that_of_the_queue_s_domain() {
     assert_eq!(there, 10u64.to_ne_bytes());
 }
 
-/// A queue of another domain, a queue of no XRC, and none at all are refused.
+/// The number of a queue in another domain, of a queue without XRC, and a number without a queue
+/// are refused.
 /// Proves R26.4.
 #[test]
-fn a_number_of_no_such_queue_is_refused() {
+fn an_invalid_queue_number_is_refused() {
     for which in 0..4 {
         let Some(mut h) = host::<Initiating>() else { return };
         let elsewhere = h.dev.ctx.open_xrcd(&h.can, XrcdFile::Private).unwrap();
@@ -257,7 +259,7 @@ fn a_number_of_no_such_queue_is_refused() {
             0 => other.srq.number(),
             1 => gone.srq.number(),
             2 => SrqNum::try_from(0xff_fffe).unwrap(),
-            // That of a queue pair.
+            // The number of a queue pair.
             _ => SrqNum::try_from(h.initiator.qp_num()).unwrap(),
         };
         gone.srq.destroy().unwrap();
@@ -275,7 +277,7 @@ fn a_number_of_no_such_queue_is_refused() {
         assert_eq!(target.query().unwrap().state, Some(QpState::Err));
         assert_eq!(h.initiator.query().unwrap().state, Some(QpState::Err));
         let number = target.qp_num();
-        // What was sent has arrived, and is refused.
+        // The message has arrived, and is refused.
         for event in [QpEvent::CommunicationEstablished, QpEvent::RequestError] {
             // Miri cannot wait on a descriptor.
             if h.dev.kind == Kind::Loopback && !cfg!(miri) {
@@ -286,7 +288,7 @@ fn a_number_of_no_such_queue_is_refused() {
         assert_eq!(poll_empty(&mut other.cq), 0);
         assert_eq!(other.srq.recvs_outstanding(), 1);
 
-        // A connection anew, by the same two.
+        // A new connection between the same two.
         let target = target.reset().unwrap();
         let initiator = h.initiator.reset().unwrap();
         let (mut initiator, target) = connect(&h.dev, initiator, target, rts_with(ReadDepth::ONE));
@@ -297,7 +299,7 @@ fn a_number_of_no_such_queue_is_refused() {
     }
 }
 
-/// A queue without receives lets the initiator try again, and give up.
+/// If a queue has no receives, the initiator retries and then fails.
 #[test]
 fn a_queue_without_receives_is_not_ready() {
     let Some(mut h) = host::<Initiating>() else { return };
@@ -328,7 +330,7 @@ fn receives_outlive_targets() {
     assert_eq!(h.one.received(&h.dev).0, b"late");
 }
 
-/// Neither end leaves a buffer behind, and what it received is in the completion queue.
+/// Neither end leaves a buffer behind, and received messages are in the completion queue.
 #[test]
 fn both_ends_leave_no_buffer_behind() {
     for way in WAYS {
@@ -358,7 +360,7 @@ fn both_ends_leave_no_buffer_behind() {
 
 /// Proves R26.6.
 #[test]
-fn domains_and_queues_end_after_what_needs_them() {
+fn domains_and_queues_end_after_their_users() {
     let Some(h) = host::<Initiating>() else { return };
     let Host { dev, domain, target, mut one, two, .. } = h;
     let busy = |error: &proverbs::Error| assert_eq!(error.errno(), Some(libc::EBUSY));
@@ -366,7 +368,7 @@ fn domains_and_queues_end_after_what_needs_them() {
     busy(&refused.error);
     let domain = refused.into_object();
     drop(target);
-    // Completions stay where a shared receive queue completes.
+    // Completions stay on the completion queue of a shared receive queue.
     one.post();
     let refused = one.cq.destroy().unwrap_err();
     busy(&refused.error);
@@ -386,10 +388,10 @@ fn domains_and_queues_end_after_what_needs_them() {
     drop(dev);
 }
 
-/// A shared receive queue that is dropped with its completions unseen gives all back.
+/// Dropping a shared receive queue with unpolled completions returns all its buffers.
 /// Proves R26.6.
 #[test]
-fn what_a_queue_leaves_comes_home() {
+fn the_buffers_of_a_dropped_queue_return() {
     let Some(mut h) = host::<Initiating>() else { return };
     h.one.post();
     h.one.post();
@@ -403,7 +405,7 @@ fn what_a_queue_leaves_comes_home() {
     assert_eq!((pool.available(), cq.unbooked()), (4, cq.capacity()));
 }
 
-/// The domain of a file is one, however often it is open.
+/// A file has one domain, however often it is opened.
 #[test]
 #[cfg_attr(miri, ignore = "Miri opens no files")]
 fn a_file_names_a_domain() {
@@ -417,7 +419,7 @@ fn a_file_names_a_domain() {
     let again = ctx.open_xrcd(&h.can, XrcdFile::New(file.as_fd()));
     assert_eq!(again.unwrap_err().errno(), Some(libc::EINVAL));
 
-    // A target of one program reaches the queue of another.
+    // One program's target reaches another program's queue.
     let mut theirs = served(&h.dev, &second);
     theirs.post();
     let target = first.create_target().unwrap();
@@ -429,7 +431,7 @@ fn a_file_names_a_domain() {
     assert_eq!(theirs.received(&h.dev).0, b"across");
 }
 
-/// An initiator drains as any queue pair, and its ring works with a later completion.
+/// An initiator drains like any queue pair, and its ring works with a later completion.
 #[test]
 fn an_initiator_drains() {
     fails_on!(NoRings, "", !Device::open().is_iwarp());
@@ -465,7 +467,7 @@ fn an_initiator_drains() {
     assert_eq!(home, 1);
 }
 
-/// Objects of other devices are refused before anything is made (R12.1).
+/// Objects of other devices are rejected before anything is created (R12.1).
 /// Proves R26.5.
 #[test]
 fn objects_of_another_context_are_refused() {

@@ -1,6 +1,6 @@
 //! A provider may send from a program's pages after it reported that the memory is free. siw does
-//! so for unsignaled sends and for answers to READs, which TCP may retransmit. With a delay on the
-//! network device (`tests/interop/zero_copy.sh`) the window is wide open.
+//! so for unsignaled sends and for READ responses, which TCP may retransmit. A delay on the network
+//! device (`tests/interop/zero_copy.sh`) makes the race easy to hit.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const BEFORE: u8 = 0x11;
 const AFTER: u8 = 0x22;
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
-/// How many bytes of a region are `AFTER`, once it is full of bytes that are not 0.
+/// The number of bytes of a region that are `AFTER`, once all of them were written.
 fn late_bytes(region: &MemoryRegion<RemoteWrite>) -> usize {
     let mut got = vec![0; region.len()];
     let end = Instant::now() + Duration::from_secs(60);
@@ -27,10 +27,10 @@ fn late_bytes(region: &MemoryRegion<RemoteWrite>) -> usize {
     got.iter().filter(|&&byte| byte == AFTER).count()
 }
 
-/// A ring gives a buffer back with a later completion. Either the device refuses rings, or the
-/// peer receives none of the bytes that the program writes afterwards.
+/// A ring returns a buffer with a later completion. Either the device refuses rings, or the peer
+/// receives none of the bytes that the program writes afterwards.
 #[test]
-fn a_ring_gives_no_buffer_back_that_is_still_sent() {
+fn a_ring_returns_no_buffer_that_is_still_sent() {
     const LEN: usize = 1 << 20;
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -55,7 +55,7 @@ fn a_ring_gives_no_buffer_back_that_is_still_sent() {
 
 /// The completion of a signaled send ends all access to its buffer, on every device.
 #[test]
-fn a_completion_gives_no_buffer_back_that_is_still_sent() {
+fn a_completion_returns_no_buffer_that_is_still_sent() {
     const LEN: usize = 1 << 20;
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -72,8 +72,8 @@ fn a_completion_gives_no_buffer_back_that_is_still_sent() {
     assert_eq!(late_bytes(&there), 0, "of {LEN} bytes, these were sent after the completion");
 }
 
-/// READs a whole region and ends the region in the middle, after `delay`. `end` returns memory
-/// that is the program's own from then on. Returns how many of its bytes the reader received.
+/// READs a whole region and ends the region in the middle, after `delay`. `end` returns memory that
+/// belongs to the program from then on. Returns how many of its bytes the reader received.
 fn read_of_a_region_that_ends<M: 'static>(
     delay: Duration,
     register: impl FnOnce(&ProtectionDomain, usize) -> MemoryRegion<RemoteRead, M>,
@@ -91,7 +91,7 @@ fn read_of_a_region_that_ends<M: 'static>(
     a.post_send(wr::RdmaRead::new(buf, there.remote().read())).unwrap();
     std::thread::sleep(delay);
     let _own = end(there);
-    // The request may come too late for the region.
+    // The request may arrive after the region has ended.
     let buf = match poll(&dev, &mut cq, 1).remove(0) {
         Done::Failed(failed) => failed.entry,
         done => done.sent().entry,
@@ -99,17 +99,17 @@ fn read_of_a_region_that_ends<M: 'static>(
     buf.unwrap().iter().filter(|&&byte| byte == AFTER).count()
 }
 
-/// At moments before, while and after the answer is on its way with a delay of 50 ms.
+/// At moments before, during and after the response, which is delayed by 50 ms.
 fn at_each_moment(mut run: impl FnMut(Duration)) {
     for ms in [0, 40, 55, 60, 70, 90, 120] {
         run(Duration::from_millis(ms));
     }
 }
 
-/// Memory that `destroy` gives back is the program's alone. Either it is not given back, or the
+/// Memory that `destroy` returns belongs only to the program. Either it is not returned, or the
 /// reader receives none of the bytes that are written afterwards.
 #[test]
-fn a_region_gives_no_memory_back_that_is_still_read() {
+fn a_region_returns_no_memory_that_is_still_read() {
     at_each_moment(|delay| {
         let late = read_of_a_region_that_ends(
             delay,
@@ -131,7 +131,7 @@ fn a_region_gives_no_memory_back_that_is_still_read() {
 
 /// Memory of a dropped region is not allocated again while the device may read it.
 #[test]
-fn dropped_memory_is_not_used_again_while_it_is_still_read() {
+fn dropped_memory_is_not_reused_while_it_is_still_read() {
     fn fresh<M: 'static>(region: MemoryRegion<RemoteRead, M>) -> Vec<Vec<u8>> {
         let len = region.len();
         drop(region);

@@ -1,8 +1,8 @@
-//! The same random legal programs on the loopback device and on a real one: statuses, bytes, orders
-//! and counts must be the same, but for the deviations that are listed by rule.
+//! The same random legal programs run on the loopback device and on a real one: statuses, bytes,
+//! orders and counts must be the same, except for deviations that are listed by rule.
 //!
-//! The real device is the one that `PROVERBS_DEVICE` names; without it, a second loopback device,
-//! so that the comparison itself is seen to work.
+//! `PROVERBS_DEVICE` names the real device. Without it there is a second loopback device, so that
+//! the comparison itself is tested.
 #![forbid(unsafe_code)]
 
 #[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.
@@ -27,15 +27,15 @@ struct Options {
     /// Programs for each transport.
     #[bpaf(long, argument("PROGRAMS"), fallback(10), display_fallback)]
     programs: u64,
-    /// What the programs are drawn from.
+    /// The seed of the programs.
     #[bpaf(long, argument("SEED"), fallback(1), display_fallback)]
     seed: u64,
-    /// What cargo gives to every test.
+    /// Arguments that cargo gives to every test.
     #[bpaf(positional("REST"), many, hide)]
     _rest: Vec<String>,
 }
 
-/// Rule, what the loopback device says, and what Soft-RoCE says.
+/// The rule, the loopback device's result, and Soft-RoCE's result.
 const KNOWN: [(&str, &str, &str); 2] =
     [("R3.7", "send: RemInvReq", "send: RemOp"), ("R10.16", "receive: LocLen", "receive: LocQpOp")];
 
@@ -90,8 +90,10 @@ impl Dice {
     }
 }
 
-fn wish() -> Wish {
-    Wish { depth: Depth { send: 8, recv: 8 }, buffers: 24, size: 256, ..Wish::new() }
+/// Of every other program, the completion queues have a budget.
+fn wish(seed: u64) -> Wish {
+    let depth = Depth { send: 8, recv: 8 };
+    Wish { depth, buffers: 24, size: 256, shares: seed % 2 == 0, ..Wish::new() }
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -116,7 +118,7 @@ fn event(done: Done<Buf>, log: &mut Vec<String>) {
         }
         Done::Failed(failed) => {
             let what = if failed.direction == Direction::Send { "send" } else { "receive" };
-            // What was flushed behind it is told by its number only: a device may be late (R7.15).
+            // Flushed requests behind it are reported only by number: a device may be late (R7.15).
             format!("{what}: {:?}", failed.error.status)
         }
     });
@@ -128,17 +130,17 @@ fn message(dice: &mut Dice, pool: &Pool) -> Buf {
     filled(pool, &bytes)
 }
 
-/// What RC and UC have in common; `$fetch` posts what only RC has.
+/// Programs for both RC and UC; `$fetch` posts the operations that only RC has.
 macro_rules! connected {
     ($name:ident, $t:ident, $kinds:literal, |$p:ident, $dice:ident, $remote:ident, $kind:ident| $fetch:expr) => {
         fn $name(dev: Device, seed: u64) -> Vec<String> {
             let mut dice = Dice(Pcg32::seed_from_u64(seed));
             let mut log = Vec::new();
-            let mut $p = Pair::<$t>::on(dev, &wish());
+            let mut $p = Pair::<$t>::on(dev, &wish(seed));
             let region = $p.pd.register::<RemoteAll>(REGION as usize).unwrap();
             for _ in 0..ROUNDS {
                 let n = 1 + dice.below(6) as usize;
-                // The last tells that those before it have arrived.
+                // The last message shows that those before it have arrived.
                 let last = n - 1;
                 let kinds: Vec<u32> =
                     (0..n).map(|i| if i == last { 1 } else { dice.below($kinds) }).collect();
@@ -176,6 +178,8 @@ macro_rules! connected {
                 region.read_at(0, &mut bytes).unwrap();
                 log.push(format!("region {}", digest(&bytes)));
                 log.push(format!("rooms {} {}", $p.a.send_room(), $p.b.recv_room()));
+                let booked = [&$p.ca, &$p.cb].map(|cq| cq.capacity() - cq.unbooked());
+                log.push(format!("booked {booked:?}"));
             }
             finish(&mut $p, &mut dice, &mut log);
             let (a, b) = ($p.a.to_error().unwrap(), $p.b.to_error().unwrap());
@@ -184,6 +188,8 @@ macro_rules! connected {
             let (ca, cb) = ($p.pool.reclaim(&mut $p.ca), $p.pool.reclaim(&mut $p.cb));
             log.push(format!("home {} of {}", $p.pool.available(), $p.pool.count()));
             let _ = (left, ca, cb);
+            let booked = [&$p.ca, &$p.cb].map(|cq| cq.capacity() - cq.unbooked());
+            log.push(format!("booked {booked:?} in the end"));
             log
         }
     };
@@ -254,7 +260,7 @@ impl Finish for Pair<Uc> {
 fn ud(dev: Device, seed: u64) -> Vec<String> {
     let mut dice = Dice(Pcg32::seed_from_u64(seed));
     let mut log = Vec::new();
-    let mut p = Pair::<Ud>::on(dev, &wish());
+    let mut p = Pair::<Ud>::on(dev, &wish(seed));
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     for _ in 0..ROUNDS {
         let n = 1 + dice.below(6) as usize;

@@ -10,7 +10,7 @@ const statics = fs.readdirSync(path.join(doc, "static.files"));
 const load = name =>
     require(path.join(doc, "static.files", statics.find(file => file.startsWith(`${name}-`))));
 
-// What search.js asks its page for.
+// The files that search.js requests from its page.
 global.searchState = { isLoading: () => false };
 global.nonnull = x => x;
 global.nonundef = x => x;

@@ -1,4 +1,4 @@
-//! Exchanges over real sockets with peers that are slow or hostile: each ends within its time.
+//! Exchanges over real sockets with peers that are slow or hostile: each ends in time.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use super::*;
 
-/// A peer that says `bytes`, `pause` before each, until nobody listens any more.
+/// A peer that sends `bytes`, with a `pause` before each, until the connection is closed.
 fn dripping(bytes: Vec<u8>, pause: Duration) -> UnixStream {
     let (here, mut there) = UnixStream::pair().unwrap();
     thread::spawn(move || {
@@ -16,7 +16,7 @@ fn dripping(bytes: Vec<u8>, pause: Duration) -> UnixStream {
                 return;
             }
         }
-        // Silent from here on, but there.
+        // Silent from here on, but still connected.
         let _ = there.read(&mut [0; 1]);
         thread::sleep(long());
     });
@@ -25,8 +25,8 @@ fn dripping(bytes: Vec<u8>, pause: Duration) -> UnixStream {
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// How the exchange with the peer at the other end fails: in its time, which on a busy machine may
-/// be a few seconds.
+/// The error of an exchange with this peer. It must come in time, which on a busy machine may be a
+/// few seconds late.
 fn fails(here: UnixStream, mine: &Endpoint) -> ExchangeError {
     fails_within(SHORT, here, mine)
 }
@@ -38,7 +38,7 @@ fn fails_within(time: Duration, mut here: UnixStream, mine: &Endpoint) -> Exchan
         assert_eq!((here.read_timeout().unwrap(), here.write_timeout().unwrap()), (None, None));
         tell.send(error)
     });
-    told.recv_timeout(time + long() / 4).expect("the exchange ends, and not by a panic")
+    told.recv_timeout(time + long() / 4).expect("the exchange ends, and not with a panic")
 }
 
 fn came(error: &ExchangeError) -> usize {
@@ -53,9 +53,9 @@ fn came(error: &ExchangeError) -> usize {
 /// Holds S3: a peer that sends one byte at a time cannot extend an exchange beyond its deadline.
 #[test]
 fn a_peer_that_drips_bytes() {
-    // Of an endpoint that would take 24 seconds so.
+    // At this rate the endpoint would take 24 seconds.
     let bytes = lengthy(1).to_bytes();
-    // A peer that is stopped for all of a time has none come.
+    // If the peer does not run during the whole time, no byte arrives.
     let came = [SHORT, 4 * SHORT, 16 * SHORT, 64 * SHORT].iter().any(|&time| {
         let peer = dripping(bytes.clone(), Duration::from_millis(1));
         let error = fails_within(time, peer, &plain());
@@ -73,7 +73,7 @@ fn a_peer_that_stops() {
         let bytes = plain().to_bytes()[..stop].to_vec();
         let (here, mut there) = UnixStream::pair().unwrap();
         there.write_all(&bytes).unwrap();
-        // Somebody reads all the while, so that who writes is not what is waited for.
+        // A thread reads all the while, so that writing does not block.
         thread::spawn(move || while there.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
         let error = fails_within(5 * SHORT, here, &lengthy(2));
         assert_eq!((came(&error), error.received()), (stop, &bytes[..]));
@@ -81,20 +81,20 @@ fn a_peer_that_stops() {
 }
 
 #[test]
-fn a_peer_that_says_garbage_slowly() {
+fn a_peer_that_sends_garbage_slowly() {
     let error = fails_within(long(), dripping(vec![b'x'; 100], Duration::from_millis(2)), &plain());
     assert!(matches!(error, ExchangeError::Malformed { .. }), "{error}");
-    // Or something that begins as an endpoint does.
+    // Or bytes that begin like an endpoint.
     let mut bytes = plain().to_bytes();
     bytes[13..].fill(0xff);
     let error = fails(dripping(bytes, Duration::from_millis(50)), &plain());
     came(&error);
 }
 
-/// The same stream once more: what the peer says now is waited for as long as before, though it has
-/// all of this side's endpoint already.
+/// The same stream again: the wait for the peer's bytes is as long as before, although the peer
+/// already has this side's endpoint.
 #[test]
-fn the_same_exchange_again() {
+fn a_repeated_exchange_has_the_full_time() {
     let (here, _there) = UnixStream::pair().unwrap();
     for _ in 0..3 {
         let error = fails(here.try_clone().unwrap(), &plain());
@@ -102,9 +102,9 @@ fn the_same_exchange_again() {
     }
 }
 
-/// Another thread of this side shuts the stream, before it is read or meanwhile: that is its end.
+/// Another thread of this side shuts the stream down, before or during a read, which ends it.
 #[test]
-fn a_stream_that_another_thread_shuts() {
+fn a_stream_that_another_thread_shuts_down() {
     for _ in 0..8 {
         let (here, _there) = UnixStream::pair().unwrap();
         let shuts = here.try_clone().unwrap();
@@ -116,7 +116,7 @@ fn a_stream_that_another_thread_shuts() {
     }
 }
 
-/// A peer that does not read stops who writes to it.
+/// A peer that does not read blocks writers.
 #[test]
 fn a_peer_that_does_not_read() {
     let (mut here, _there) = UnixStream::pair().unwrap();
@@ -127,9 +127,9 @@ fn a_peer_that_does_not_read() {
     assert_eq!(came(&error), 0);
 }
 
-/// Streams that do not block are asked again, and those with time-outs of their own keep them.
+/// Nonblocking streams are retried, and streams with their own time-outs keep them.
 #[test]
-fn streams_with_habits_of_their_own() {
+fn streams_with_their_own_settings() {
     for blocks in [true, false] {
         let (mut here, mut there) = UnixStream::pair().unwrap();
         here.set_read_timeout(Some(Duration::from_millis(1))).unwrap();

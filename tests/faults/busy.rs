@@ -1,4 +1,4 @@
-//! Objects that the device refuses to destroy: what they need stays as long as they do.
+//! Objects that the device refuses to destroy: their parents stay as long as they do.
 
 use super::*;
 use proverbs::loopback::{Capacity, Grants, World};
@@ -15,10 +15,10 @@ fn stubborn() -> Script {
         .with(Fault::Busy.always().on_transport::<Ud>())
 }
 
-/// The address handles that its sends name stay with a queue pair that the device keeps (R5.3).
-/// (The loopback device looks at what is destroyed.)
+/// If the device keeps a queue pair, the address handles that its sends name stay with it (R5.3).
+/// (The loopback device checks what is destroyed.)
 #[test]
-fn a_datagram_queue_pair_that_stays_keeps_its_address_handles() {
+fn a_kept_datagram_queue_pair_keeps_its_address_handles() {
     let (fabric, mut p) = pair::<Ud, DefaultProfile>(Script::default(), &Wish::new());
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     fabric.inject(stubborn());
@@ -27,14 +27,14 @@ fn a_datagram_queue_pair_that_stays_keeps_its_address_handles() {
     let a = a.destroy().unwrap_err().into_object();
     assert!(fabric.injected().busy > 0);
     drop(a);
-    // The buffer is with the device, and stays there.
+    // The device owns the buffer, and keeps it.
     assert_eq!((poll_empty(&mut p.ca), p.pool.available()), (0, 39));
     p.pd.destroy().unwrap_err();
 }
 
-/// The same of one that was dropped, and is destroyed when its completion queue was polled empty.
+/// The same for one that was dropped, and is destroyed when its completion queue was polled empty.
 #[test]
-fn a_deferred_queue_pair_that_stays_keeps_what_it_needs() {
+fn a_kept_deferred_queue_pair_keeps_its_parents() {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -60,9 +60,9 @@ fn a_deferred_queue_pair_that_stays_keeps_what_it_needs() {
     srq.destroy().unwrap_err();
 }
 
-/// A window that the device does not deallocate is given back, and opens what it opened.
+/// A window that the device refuses to deallocate is returned, and its key still works.
 #[test]
-fn a_window_that_stays() {
+fn a_window_that_is_not_deallocated() {
     let (fabric, mut p) = pair::<Rc, AnyEntry>(Script::default(), &Wish::new());
     let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
     let bind = wr::BindMw::<RemoteWrite>::new(p.a.alloc_mw().unwrap(), &region, 0..64).unwrap();
@@ -84,7 +84,7 @@ fn a_window_that_stays() {
 }
 
 /// A queue pair whose window the device keeps stays too (Soft-RoCE would free it under the window),
-/// and both go when they are asked again.
+/// and a second attempt destroys both.
 ///
 /// Holds T15: a queue pair outlives a memory window that the device keeps.
 #[test]
@@ -114,9 +114,9 @@ fn a_queue_pair_stays_with_its_window() {
     }
 }
 
-/// A target of XRC that the device does not destroy is given back, and its completions go on.
+/// An XRC target that the device refuses to destroy is returned, and its completions continue.
 #[test]
-fn a_target_that_is_busy_is_given_back() {
+fn a_busy_target_is_returned() {
     let p = proverbs::loopback::xrc_pair().unwrap();
     let (fabric, target) = (p.fabric, p.target);
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
@@ -127,13 +127,13 @@ fn a_target_that_is_busy_is_given_back() {
     target.destroy().unwrap();
 }
 
-/// A queue pair that is dropped, and that the device destroys when it is asked once more: what was
-/// orphaned with it comes home, and its room.
+/// The device destroys a dropped queue pair on the second attempt. Its orphaned buffers and its
+/// room return.
 ///
 /// Holds L19: a queue pair that the device destroys on the second try returns its buffers and its
 /// room.
 #[test]
-fn a_queue_pair_that_goes_when_it_is_asked_again() {
+fn a_queue_pair_that_is_destroyed_on_the_second_attempt() {
     let (fabric, p) = pair::<Rc, DefaultProfile>(Script::default(), &Wish::new());
     let Pair { a, mut b, ca, mut cb, pool, pd, dev } = p;
     b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
@@ -149,9 +149,9 @@ fn a_queue_pair_that_goes_when_it_is_asked_again() {
     dev.ctx.destroy().unwrap();
 }
 
-/// The same of a shared receive queue.
+/// The same for a shared receive queue.
 #[test]
-fn a_shared_receive_queue_that_goes_when_it_is_asked_again() {
+fn a_shared_receive_queue_that_is_destroyed_on_the_second_attempt() {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -173,10 +173,10 @@ fn a_shared_receive_queue_that_goes_when_it_is_asked_again() {
     dev.ctx.destroy().unwrap();
 }
 
-/// The same of a queue pair that was dropped, and is destroyed when its completion queue was polled
-/// empty.
+/// The same for a queue pair that was dropped, and is destroyed when its completion queue was
+/// polled empty.
 #[test]
-fn a_deferred_queue_pair_that_goes_when_it_is_asked_again() {
+fn a_deferred_queue_pair_that_is_destroyed_on_the_second_attempt() {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -200,13 +200,13 @@ fn a_deferred_queue_pair_that_goes_when_it_is_asked_again() {
     dev.ctx.destroy().unwrap();
 }
 
-/// A shared receive queue that the device keeps goes on to fill its buffers, and queues that are
-/// made later have nothing to do with them.
+/// A shared receive queue that the device keeps may still fill its buffers, which later queues must
+/// not touch.
 ///
 /// Holds U7: a dropped shared receive queue that the device keeps holds its bookkeeping and
 /// buffers.
 #[test]
-fn a_shared_receive_queue_that_stays_keeps_its_buffers() {
+fn a_kept_shared_receive_queue_keeps_its_buffers() {
     let p = proverbs::loopback::xrc_pair().unwrap();
     let feed = p.pd.create_pool(4, 64).unwrap();
     let cq = p.context.create_cq(4).unwrap();
@@ -233,12 +233,12 @@ fn a_shared_receive_queue_that_stays_keeps_its_buffers() {
     assert_eq!((p.pool.available(), feed.available()), (16, 0));
 }
 
-/// A queue pair that is given back has lost the windows that it ended, and posts none of them.
+/// A returned queue pair has lost the windows that it freed, and rejects them.
 ///
 /// Holds W5: a queue pair whose destruction failed cannot post windows that it has freed.
 /// Proves R19.4.
 #[test]
-fn a_window_of_a_queue_pair_that_was_given_back() {
+fn a_freed_window_of_a_returned_queue_pair() {
     // The device keeps the queue pair, or another of its windows.
     for is_window in [false, true] {
         let (fabric, mut p) = pair::<Rc, AnyEntry>(Script::default(), &Wish::new());
@@ -268,13 +268,13 @@ fn a_window_of_a_queue_pair_that_was_given_back() {
     }
 }
 
-/// A queue pair that was granted less than it asked for is destroyed when that is asked again: the
-/// shared receive queue that it was made on does not stay with it.
+/// A queue pair that was granted less than it requested is destroyed on a second attempt, so that
+/// its shared receive queue can be destroyed.
 ///
 /// Holds L23: a queue pair with too small a grant is destroyed on a later try, so its shared
 /// receive queue is free.
 #[test]
-fn a_queue_pair_that_is_not_as_it_was_asked_for_goes() {
+fn a_queue_pair_with_a_wrong_grant_is_destroyed() {
     let world = World::ipv4().personality(Device::personality());
     let fabric = Fabric::with(world.grants(Grants::LessOf(Capacity::Inline)));
     let dev = Device::loopback(&fabric);

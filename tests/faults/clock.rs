@@ -1,5 +1,5 @@
-//! Retries by the clock that a test stops and moves: they run out when their time has passed,
-//! however often and on however many threads the program polls meanwhile.
+//! Retries by a clock that a test stops and moves. They run out when their time has passed, however
+//! often and on however many threads the program polls.
 
 use std::sync::mpsc;
 use std::thread;
@@ -12,10 +12,10 @@ use proverbs::qp::{RcReturn, RcRtsOptional};
 
 type BothClocks = (CompletionTs, CompletionWallclock);
 
-/// What `Wish` and `Bring` give a queue pair: code 1.
+/// The timer that `Wish` and `Bring` give a queue pair: code 1.
 const RNR_TIMER: Duration = Duration::from_micros(10);
 const NS: Duration = Duration::from_nanos(1);
-/// More than the polls that use retries up while no clock is stopped.
+/// More polls than it takes to use up retries while no clock is stopped.
 const POLLS: usize = if cfg!(miri) { 1200 } else { 5000 };
 
 fn rnr(times: u8) -> Wish {
@@ -26,14 +26,14 @@ fn patient(timeout: u8, retry_cnt: u8) -> Wish {
     Wish { timeout: Timeout::exponent(timeout).unwrap(), retry_cnt, ..Wish::new() }
 }
 
-/// A pair whose clock stands.
+/// A pair whose clock is stopped.
 fn stopped(wish: &Wish) -> (Fabric, Pair<Rc>) {
     let (fabric, p) = pair::<Rc, _>(Script::default(), wish);
     fabric.stop_clock();
     (fabric, p)
 }
 
-/// Some multiple of `time`: the worst of devices take up to four times as long.
+/// A multiple of `time`: the slowest devices take up to four times as long.
 #[track_caller]
 fn is_due(wait: Option<Duration>, time: Duration) -> Duration {
     let wait = wait.expect("a send waits");
@@ -52,7 +52,7 @@ fn nothing_comes(cq: &mut CompletionQueue) {
     }
 }
 
-/// R8.11: three retries are over after three times the peer's RNR timer, and not before.
+/// R8.11: three retries take three times the peer's RNR timer, and no less.
 /// Proves R8.11.
 #[test]
 fn rnr_retries_run_out_in_their_time() {
@@ -73,10 +73,10 @@ fn rnr_retries_run_out_in_their_time() {
     assert_eq!(fabric.next_timer(), None);
 }
 
-/// The timer is the receiver's, the count the sender's (`min_rnr_timer` and `rnr_retry` of
+/// The receiver sets the timer, and the sender the count (`min_rnr_timer` and `rnr_retry` of
 /// ibv_modify_qp(3)).
 #[test]
-fn the_receiver_says_how_long_a_retry_waits() {
+fn the_receiver_sets_the_time_of_a_retry() {
     let (fabric, mut p) = stopped(&rnr(1));
     let timer = MinRnrTimer::new(31).unwrap();
     let slow = RcReturn(RcRtsOptional { min_rnr_timer: Some(timer), ..Default::default() });
@@ -85,10 +85,10 @@ fn the_receiver_says_how_long_a_retry_waits() {
     is_due(fabric.next_timer(), timer.duration());
 }
 
-/// A receive that is posted a moment before the time is over lets the send pass, and the next send
-/// has its retries anew.
+/// A receive that is posted just before the time is over lets the send succeed, and the next send
+/// has all its retries.
 #[test]
-fn a_receive_in_time_lets_the_send_pass() {
+fn a_receive_in_time_lets_the_send_succeed() {
     let (fabric, mut p) = stopped(&rnr(1));
     for number in 0..2 {
         p.a.post_send(wr::Send::new(filled(&p.pool, &[number]))).unwrap();
@@ -101,10 +101,10 @@ fn a_receive_in_time_lets_the_send_pass() {
     }
 }
 
-/// With `rnr_retry` 7 a send waits for ever, and with 0 it does not wait at all.
+/// With `rnr_retry` 7 a send waits forever, and with 0 it does not wait at all.
 /// Proves R8.11.
 #[test]
-fn no_time_ends_endless_retries_and_none_is_no_time() {
+fn rnr_retry_7_is_endless_and_0_is_immediate() {
     let (fabric, mut p) = stopped(&Wish::new());
     p.a.post_send(wr::Send::new(filled(&p.pool, b"patient"))).unwrap();
     assert_eq!(fabric.next_timer(), None);
@@ -119,10 +119,10 @@ fn no_time_ends_endless_retries_and_none_is_no_time() {
     poll(&p.dev, &mut p.ca, 1).remove(0).failed(Direction::Send, WcStatus::RnrRetryExc);
 }
 
-/// R8.9, R8.10: a peer that is silent is given up after one more than `retry_cnt` timeouts.
+/// R8.9, R8.10: a send to a silent peer fails after one more than `retry_cnt` timeouts.
 /// Proves R8.9, R8.10.
 #[test]
-fn a_silent_peer_is_given_up_in_its_time() {
+fn a_send_to_a_silent_peer_fails_in_its_time() {
     for retry_cnt in [0, 1, 7] {
         let (fabric, mut p) = stopped(&patient(14, retry_cnt));
         let qp_num = p.a.qp_num();
@@ -143,7 +143,7 @@ fn a_silent_peer_is_given_up_in_its_time() {
     nothing_comes(&mut p.ca);
 }
 
-/// A message that is lost once is sent again, if there is a retry for it.
+/// A message that is lost once is sent again, if there is a retry left.
 #[test]
 fn one_loss_takes_one_retry() {
     for retry_cnt in [0, 1] {
@@ -160,7 +160,7 @@ fn one_loss_takes_one_retry() {
     }
 }
 
-/// Several timers on the way of one move: each send is given up in its turn.
+/// Several timers expire during one move: each send fails in its turn.
 #[test]
 fn timers_run_out_in_the_order_of_time() {
     let fabric = Device::fabric();
@@ -190,7 +190,7 @@ fn timers_run_out_in_the_order_of_time() {
     assert_eq!(given_up, quickest_first);
 }
 
-/// Timestamps of completions are of the same clock.
+/// Timestamps of completions use the same clock.
 #[test]
 fn timestamps_move_with_the_clock() {
     let (fabric, dev) = {
@@ -212,22 +212,22 @@ fn timestamps_move_with_the_clock() {
     let mut sent_at = || {
         b.post_recv(wr::Recv::empty()).unwrap();
         a.post_send(wr::Send::new(wr::Empty)).unwrap();
-        let (_, fields) = ca.poll().unwrap().next().expect("the device has done it");
+        let (_, fields) = ca.poll().unwrap().next().expect("the device has done the work");
         (fields.completion_ts().unwrap(), fields.completion_wallclock_ns().unwrap())
     };
     let first = sent_at();
     fabric.advance(Duration::from_millis(300));
     let second = sent_at();
-    // Two completions are made in each turn, and 8 µs go by with each.
+    // Two completions are made in each turn, and each takes 8 µs.
     let passed = Duration::from_micros(300_000 + 16);
     assert_eq!(clock.between(first.0, second.0), passed);
     assert_eq!(Duration::from_nanos(second.1 - first.1), passed);
 }
 
-/// The program's threads poll as fast as they can, and nothing is given up until the test says so;
-/// then the one that waits for an event is woken.
+/// The program's threads poll as fast as they can, and no send fails until the test moves the
+/// clock; then the thread that waits for an event wakes.
 #[test]
-fn threads_that_poll_use_no_retries_up() {
+fn polling_threads_use_up_no_retries() {
     let (fabric, p) = stopped(&rnr(1));
     let Pair { mut a, b, mut ca, mut cb, pool, dev, .. } = p;
     let (tell, told) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Waiting on a completion queue that is dead is an error at once, and never a sleep (R10.12).
+//! Waiting on a broken completion queue is an error at once, and never a sleep (R10.12).
 //!
 //! Holds L8: a completion queue whose poll failed returns the completions it already had and the
 //! outstanding buffers.
@@ -10,8 +10,8 @@ use super::*;
 use proverbs::completion::{AnyCompletionQueue, Notify, Waker};
 use proverbs::events::{Found, WaitFor, wait};
 
-/// A queue that is armed and empty when it dies, its channel, and a queue pair with a receive
-/// outstanding in it.
+/// A queue that is armed and empty when it breaks, its channel, and a queue pair with a receive
+/// outstanding on it.
 fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, state::Err>) {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
@@ -36,7 +36,7 @@ type Wait = fn(
 ) -> Option<proverbs::Error>;
 
 #[test]
-fn every_wait_says_so() {
+fn every_wait_reports_it() {
     let waits: [(&str, Wait); 10] = [
         ("wait", |cq, channel, _| channel.wait(cq).err()),
         ("wait_timeout", |cq, channel, _| channel.wait_timeout(cq, Duration::MAX).err()),
@@ -60,7 +60,7 @@ fn every_wait_says_so() {
         std::thread::spawn(move || {
             let (mut cq, mut channel, qp) = dead();
             let first = wait(&mut cq, &mut channel, qp);
-            // It stays so.
+            // It stays broken.
             let again = channel.wait(&mut cq).err();
             let text =
                 |error: Option<proverbs::Error>| error.map(|error| (error.verb(), error.errno()));
@@ -72,7 +72,7 @@ fn every_wait_says_so() {
     }
 }
 
-/// A queue that is dead takes nothing of the sources beside it.
+/// A broken queue takes no events from the sources beside it.
 #[test]
 fn a_dead_queue_loses_no_event_of_others() {
     let (mut cq, mut channel, _qp) = dead();
@@ -87,10 +87,10 @@ fn a_dead_queue_loses_no_event_of_others() {
     }
 }
 
-/// And awaiting it.
+/// Awaiting it reports the same.
 #[cfg(all(feature = "tokio", not(miri)))]
 #[test]
-fn every_awaited_wait_says_so() {
+fn every_awaited_wait_reports_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         for way in 0..4 {
@@ -114,9 +114,47 @@ fn every_awaited_wait_says_so() {
     });
 }
 
-/// One failed poll is enough: the device is not asked again, whatever it would say.
+/// A task that waits for room in a completion queue with a budget is woken.
 #[test]
-fn what_is_dead_stays_dead() {
+fn a_wait_for_room_says_so() {
+    use std::sync::Arc;
+    use std::task::{Context as Task, Poll, Wake, Waker as TaskWaker};
+
+    #[derive(Default)]
+    struct Flag(std::sync::atomic::AtomicBool);
+
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let mut cq: CompletionQueue = dev.ctx.cq(2).shared_budget().create().unwrap();
+    let depth = Depth { send: 8, recv: 8 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let mut qp = Rc::init(qp, &Wish::new());
+    (0..cq.capacity()).for_each(|_| qp.post_recv(wr::Recv::empty()).unwrap());
+    let flag = Arc::new(Flag::default());
+    let waker = TaskWaker::from(flag.clone());
+    let mut task = Task::from_waker(&waker);
+    let mut room = std::pin::pin!(qp.recv_cq_room(1));
+    assert!(room.as_mut().poll(&mut task).is_pending());
+    fabric.inject(Script::seeded(0).with(Fault::FailPoll.always()));
+    cq.poll().map(drop).unwrap_err();
+    assert!(flag.0.load(std::sync::atomic::Ordering::Relaxed));
+    let second = std::pin::pin!(qp.send_cq_room(1));
+    for room in [room.as_mut() as std::pin::Pin<&mut dyn Future<Output = _>>, second] {
+        let Poll::Ready(Err(error)) = room.poll(&mut task) else { panic!("it ends") };
+        assert_eq!(*error.kind(), ErrorKind::CqGone);
+    }
+}
+
+/// One failed poll is enough: the device is not polled again, whatever it would return.
+#[test]
+fn a_broken_queue_stays_broken() {
     for way in 0..3 {
         let fabric = Device::fabric();
         let dev = Device::loopback(&fabric);
@@ -144,13 +182,14 @@ fn what_is_dead_stays_dead() {
         for again in [0, 1, 2, way] {
             look(again);
         }
-        // Of who is there nothing comes home, and its room is its own; of who is gone, all.
+        // Buffers of an existing queue pair do not return, and its room stays booked; all buffers
+        // of a destroyed one return.
         let booked = cq.capacity() - cq.unbooked();
         assert!(booked >= 4 && pool.available() == 1, "{booked}");
         let qp = qp.to_error().unwrap();
         drop(qp);
         assert_eq!((cq.unbooked(), pool.available()), (cq.capacity(), 2));
-        // So at once, too.
+        // The same right after creation.
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
         let mut qp = Rc::init(qp, &Wish::new());
         qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
@@ -161,9 +200,9 @@ fn what_is_dead_stays_dead() {
     }
 }
 
-/// Who was gone before is over with the poll that says so.
+/// A queue pair that was destroyed before is cleaned up by the poll that fails.
 #[test]
-fn what_was_gone_before_it_died() {
+fn a_queue_pair_that_was_destroyed_before_the_failure() {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -183,7 +222,7 @@ fn what_was_gone_before_it_died() {
     drop(gone);
     fabric.inject(Script::seeded(0).with(Fault::BreakCq.nth(0)));
     assert!(cq.poll().is_err());
-    assert_eq!(cq.capacity() - cq.unbooked(), booked / 2, "of the one that is there");
+    assert_eq!(cq.capacity() - cq.unbooked(), booked / 2, "of the existing queue pair");
     let held = stays.recvs_outstanding();
     assert_eq!(pool.available(), 4 - held);
     assert!(held > 0);
@@ -193,10 +232,9 @@ fn what_was_gone_before_it_died() {
 
 profile! { OnSrq { receive: SharedRq } }
 
-/// A queue pair that was dropped, and waits for what is in a completion queue that dies, goes with
-/// it.
+/// A dropped queue pair that waits for completions in a queue that breaks is destroyed with it.
 #[test]
-fn what_waited_for_a_completion_queue_that_died() {
+fn a_deferred_queue_pair_of_a_broken_completion_queue() {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -216,10 +254,10 @@ fn what_waited_for_a_completion_queue_that_died() {
     assert_eq!(feed.available(), 2);
 }
 
-/// The completion queue of its sends died before it was dropped, and it waits for the other one:
-/// what it was sending comes home with it, when the shared receive queue goes.
+/// The queue pair's send completion queue broke before the queue pair was dropped, and it waits for
+/// the other one. Its sends return with it when the shared receive queue is dropped.
 #[test]
-fn a_shared_receive_queue_that_is_dropped_sends_home_what_waited_for_it() {
+fn dropping_a_shared_receive_queue_returns_buffers_of_its_deferred_queue_pairs() {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();

@@ -8,7 +8,7 @@ use proverbs::transport::Transport;
 profile! { SharedAll { receive: SharedRq } }
 profile! { SharedRing { receive: SharedRq, signaling: Selective } }
 
-/// So long after it came to ERR.
+/// It flushes this many runs after it entered ERR.
 const RUNS: u32 = 300;
 
 /// A device whose queue pairs all flush late.
@@ -18,8 +18,8 @@ fn late() -> (Fabric, Device) {
     (fabric.clone(), Device::loopback(&fabric))
 }
 
-/// Moves it to ERR and drains it: `all` come home, and not at once. Gives the first bytes, in
-/// order.
+/// Moves it to ERR and drains it: `all` buffers return, and not at once. Returns the first bytes,
+/// in order.
 fn drained<T: Transport, P: Profile<Entry = Buf>>(
     qp: QueuePair<T, Rts, P>,
     cq: &mut CompletionQueue,
@@ -35,7 +35,7 @@ fn drained<T: Transport, P: Profile<Entry = Buf>>(
             buf.set_len(1);
             found.push(buf[0]);
         }
-        Drained::Other(_) => unreachable!("the queue is its own"),
+        Drained::Other(_) => unreachable!("only this queue pair uses it"),
     })
     .unwrap();
     assert_eq!((qp.sends_outstanding(), qp.recvs_outstanding()), (0, 0));
@@ -45,7 +45,7 @@ fn drained<T: Transport, P: Profile<Entry = Buf>>(
     found
 }
 
-/// Sends of one byte and, with a queue of its own, receives; and home with all of them.
+/// Sends of one byte and, with its own receive queue, receives; all of them return.
 macro_rules! own {
     ($($name:ident: $t:ty, $profile:ty, |$p:ident, $i:ident| $wr:expr;)*) => {$(
         #[test]
@@ -85,7 +85,7 @@ own! {
     };
 }
 
-/// Sends that nothing tells of but a sentinel, which a late device flushes as late.
+/// Unsignaled sends, which only a marker covers; a late device flushes the marker late as well.
 macro_rules! unsignaled {
     ($($name:ident: $t:ty, |$p:ident, $i:ident| $wr:expr;)*) => {$(
         #[test]
@@ -111,8 +111,8 @@ unsignaled! {
     };
 }
 
-/// On a shared receive queue: the sends come home, the receives stay there, and the pool has them
-/// when it goes.
+/// On a shared receive queue: the sends return, the receives stay there, and the pool gets them
+/// when it is dropped.
 macro_rules! shared {
     ($($name:ident: $t:ty, $profile:ty, |$pool:ident, $i:ident, $qp:ident, $dev:ident, $pd:ident| $wr:expr;)*) => {$(
         #[test]
@@ -159,10 +159,10 @@ shared! {
     };
 }
 
-/// Who sleeps on the channel is woken for what is flushed late.
+/// A thread that sleeps on the channel is woken by a late flush.
 /// Proves R7.15.
 #[test]
-fn a_wait_for_what_is_flushed_late() {
+fn a_wait_for_a_late_flush() {
     let (_, dev) = late();
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(2, 64).unwrap();

@@ -1,5 +1,5 @@
-//! A device that breaks while calls wait on it: each ends within its time, or with the news, and so
-//! does the same call again.
+//! A device breaks while calls wait on it: each call ends in time or with the event, and so does
+//! the same call again.
 
 use std::marker::Send as Sendable;
 use std::sync::{Barrier, mpsc};
@@ -11,7 +11,7 @@ use super::*;
 
 const SHORT: Duration = Duration::from_millis(20);
 
-/// Runs it on a thread: one that never ends is a failure, and not a test that hangs.
+/// Runs it on a thread: one that never ends fails the test instead of hanging it.
 fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
     let (tell, told) = mpsc::channel();
     let waiter = thread::spawn(move || tell.send(wait()).unwrap());
@@ -22,8 +22,8 @@ fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable +
     }
 }
 
-/// What waits, on a device that breaks: a queue that is armed, with a receive outstanding whose
-/// flush the device keeps back.
+/// The objects of a wait on a device that breaks: a queue that is armed, with a receive outstanding
+/// whose flush is delayed.
 struct Ground {
     fabric: Fabric,
     dev: Device,
@@ -47,7 +47,7 @@ fn ground() -> Ground {
     Ground { qp: qp.to_error().unwrap(), fabric, dev, channel, cq }
 }
 
-/// Breaks the device while `wait` runs, or a moment before.
+/// Breaks the device while `wait` runs, or just before.
 fn breaks<R>(fabric: &Fabric, device: &Context, wait: impl FnOnce() -> R) -> R {
     let both = Barrier::new(2);
     thread::scope(|scope| {
@@ -62,10 +62,10 @@ fn breaks<R>(fabric: &Fabric, device: &Context, wait: impl FnOnce() -> R) -> R {
 
 type Wait = fn(&mut Ground, &Waker);
 
-/// A queue of a device that broke says nothing more, as one does that nobody sends to: the time is
-/// over, or the program's news of the device end the wait.
+/// A queue of a broken device has no more completions, like one without traffic: the time limit, or
+/// the program's handling of the device event, ends the wait.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn every_wait_for_a_queue_ends() {
     let waits: [(&str, Wait); 8] = [
         ("wait_timeout", |g, _| {
@@ -108,12 +108,12 @@ fn every_wait_for_a_queue_ends() {
     }
 }
 
-/// Who waits for news of the device is told at once, and once.
+/// A wait for device events ends at once, and reports the event once.
 #[test]
-#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
-fn every_wait_for_news_is_told() {
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
+fn every_wait_for_device_events_ends() {
     for way in 0..3 {
-        ends("a wait for news", move || {
+        ends("a wait for device events", move || {
             let Ground { fabric, dev, .. } = ground();
             let (mut events, waker) = (dev.ctx.events().unwrap(), Waker::new().unwrap());
             let told = breaks(&fabric, &dev.ctx, || match way {
@@ -130,12 +130,12 @@ fn every_wait_for_news_is_told() {
     }
 }
 
-/// The same awaited, with a time around it.
+/// The same awaited, with a time-out.
 #[cfg(all(feature = "tokio", not(miri)))]
 #[test]
 fn every_awaited_wait_ends() {
     use tokio::time::timeout;
-    ends("a wait that is awaited", || {
+    ends("an awaited wait", || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for way in 0..4 {
             let Ground { fabric, dev, channel, mut cq, mut qp } = ground();

@@ -72,7 +72,7 @@ for left in 0 1; do
 done
 says "ibv_create_comp_channel: $files" limited "-n 64" -- "$probe" comp-channel-with 0
 
-# Locked memory. Soft-RoCE pins regions and not queues, so queues are refused for want of memory.
+# Locked memory. Soft-RoCE pins regions but not queues, so queues are refused for lack of memory.
 raise='`ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd'
 chmod 666 $dev/*
 says done limited "-l 64" -- $nobody "$probe" region 4096

@@ -33,7 +33,7 @@ listening() {
     done
 }
 
-# Waits until nobody listens on port $1 any more.
+# Waits until port $1 has no listener any more.
 silent() {
     while rdma resource show cm_id 2>/dev/null | grep 'state LISTEN' | grep -q ":$1\\b"; do
         sleep 0.05
@@ -111,9 +111,9 @@ mckey_case() {
     told "$?/$client_code" "mckey: $1 receiver, $2 sender"
 }
 
-# cmtime_case SERVER CLIENT PORT: the server ends by a signal, as C's has no other end.
+# cmtime_case SERVER CLIENT PORT: a signal ends the server, since C's does not end by itself.
 cmtime_case() {
-    # That of rdma-core 52 and newer agrees on each step by TCP besides, which ours does not speak.
+    # The cmtime of rdma-core 52 and newer also synchronises each step by TCP, which ours does not.
     if [ "$1$2" != rustrust ] && grep -q 'Accept sockets' "$(command -v cmtime)"; then
         echo "left out: cmtime -c 50: $1 server, $2 client: C's is newer than rdma-core 51"
         return

@@ -4,9 +4,9 @@
 #     cargo xtask test kernels
 #
 # The arguments are the suites conformance, attack and cm, and the directory of the examples. All of
-# them run, so that one boot tells all that differs; the exit code is 1 if any failed. Behind them it
-# says which expectations are of this kernel or library, by rule, and what was skipped and why; the
-# last line tells what ran. What takes the link down or the device away comes last.
+# them run, so that one boot shows all differences; the exit code is 1 if any failed. Then come the
+# expectations that are specific to this kernel or library, by rule, and the skipped tests with the
+# reasons; the last line lists what ran. Tests that take the link or the device down come last.
 set -u
 
 conformance=${1:?usage: kernels.sh CONFORMANCE ATTACK CM EXAMPLES}

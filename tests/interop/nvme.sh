@@ -6,8 +6,8 @@
 #     cargo xtask soft-roce -- sh tests/interop/nvme.sh "$PWD/target/release/examples"
 #
 # The argument is an absolute path. Three connections:
-#  1. The target answers by SEND_WITH_INV: the keys are those of the commands, data makes a round
-#     trip, the kernel invalidates no key itself, and it reports no error.
+#  1. The target answers by SEND_WITH_INV: the keys match the commands, data makes a round trip,
+#     the kernel invalidates no key itself, and it reports no error.
 #  2. A control: the target answers by SEND. The kernel then invalidates each key itself, so the
 #     kprobe counts them: it would have counted any in the first connection.
 #  3. A control: the target invalidates the key of another command. The kernel complains and ends
@@ -81,7 +81,7 @@ stop() {
     echo 0 >$tracing/events/kprobes/nvme_local_inv/enable
 }
 
-# What the kernel said since the last attempt to connect.
+# The kernel messages since the last attempt to connect.
 said() { dmesg | sed "1,/$mark/d"; }
 local_invalidations() { awk '$1 == "nvme_local_inv" { print $2 }' $tracing/kprobe_profile; }
 

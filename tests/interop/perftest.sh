@@ -25,7 +25,7 @@ failed=0
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
-# Whether somebody listens on port $1.
+# Whether port $1 has a listener.
 is_listening() {
     if [ "$cm" ]; then
         rdma resource show cm_id 2>/dev/null | grep 'state LISTEN' | grep -q ":$1\b"
@@ -35,7 +35,7 @@ is_listening() {
     fi
 }
 
-# Waits until somebody listens on port $1, but no longer than process $2 lives.
+# Waits until port $1 has a listener, but no longer than process $2 lives.
 listening() {
     until is_listening "$1"; do
         kill -0 "$2" 2>/dev/null || return 1
@@ -64,7 +64,7 @@ end() {
         -c "$connection" -n "$iters" ${size:+-s "$size"} -V "$verb" $lat $cm "$@"
 }
 
-# clean ROLE WHOSE TOOL SIZE: whether this end, which printed $out/ROLE, tells of all the messages.
+# clean ROLE WHOSE TOOL SIZE: whether this end, which printed $out/ROLE, reports all the messages.
 clean() {
     case $1,$2,$3 in
     # C's server that only answers prints no results; ours of bandwidth prints what the client told.

@@ -28,7 +28,7 @@ program() {
     esac
 }
 
-# Waits until somebody listens on TCP port $1, but no longer than process $2 lives.
+# Waits until TCP port $1 has a listener, but no longer than process $2 lives.
 listening() {
     hex=$(printf %04X "$1")
     until cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ":$hex [0-9A-F]*:0000 0A "; do

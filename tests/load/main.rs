@@ -1,7 +1,7 @@
 //! Many queue pairs on one completion queue and one shared receive queue; two threads with a
-//! completion queue each. Every message is counted, every byte looked at, and memory must not grow.
+//! completion queue each. Every message is counted, every byte checked, and memory must not grow.
 //!
-//! On the loopback device, or on the one that `PROVERBS_DEVICE` names.
+//! It runs on the loopback device, or on the one that `PROVERBS_DEVICE` names.
 #![forbid(unsafe_code)]
 
 #[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.
@@ -20,22 +20,22 @@ profile! { Shared { receive: SharedRq } }
 #[derive(Bpaf)]
 #[bpaf(options)]
 struct Options {
-    /// Queue pairs, two by two connected.
+    /// Queue pairs, connected in pairs.
     #[bpaf(long, argument("QUEUE_PAIRS"), fallback(64), display_fallback)]
     queue_pairs: usize,
-    /// Messages in all.
+    /// The total number of messages.
     #[bpaf(long, argument("MESSAGES"), fallback(20_000), display_fallback)]
     messages: u64,
-    /// Go on for so long instead: half of it with one thread, half with two.
+    /// Run for this long instead: half of it with one thread, half with two.
     #[bpaf(long, argument("SECONDS"))]
     seconds: Option<u64>,
-    /// What cargo gives to every test.
+    /// Arguments that cargo gives to every test.
     #[bpaf(positional("REST"), many, hide)]
     _rest: Vec<String>,
 }
 
 const SIZE: usize = 64;
-/// Sends under way on each queue pair.
+/// Outstanding sends on each queue pair.
 const WINDOW: usize = 4;
 
 fn main() {
@@ -56,7 +56,7 @@ fn resident() -> u64 {
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4
 }
 
-/// Sends round robin on all queue pairs until `messages` were sent, or until `end`. Gives their
+/// Sends round robin on all queue pairs until `messages` were sent, or until `end`. Returns their
 /// number.
 fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u64 {
     let dev = Device::open();
@@ -82,14 +82,14 @@ fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u
         senders.push(Rc::up(a, &dev, nb, &wish));
         receivers.push(Rc::up(b, &dev, na, &wish));
     }
-    // What each receiver has to get next: messages of one queue pair come in order.
+    // The next number for each receiver: messages of one queue pair arrive in order.
     let index: std::collections::HashMap<u32, usize> =
         receivers.iter().enumerate().map(|(i, qp)| (qp.qp_num(), i)).collect();
     let mut sent = vec![0u64; pairs];
     let mut next = vec![0u64; pairs];
     let (mut posted, mut acknowledged, mut arrived) = (0u64, 0u64, 0u64);
     let started = Instant::now();
-    // How many arrived when memory is looked at next.
+    // The number of arrivals at which memory is measured next.
     let mut look = 0;
     let (mut warm, mut most) = (0, 0);
     let over = |posted: u64| match end {
@@ -99,7 +99,7 @@ fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u
     let mut at = 0;
     let mut done = false;
     while !done || acknowledged < posted || arrived < posted {
-        // As many as there are buffers, unless it is over.
+        // As many as there are buffers, unless time is over.
         while !done {
             done = over(posted);
             if done || senders[at].send_room() == 0 {
@@ -152,7 +152,7 @@ fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u
     }
     assert_eq!((posted, acknowledged, arrived), (posted, posted, posted), "counts");
     assert_eq!(sent, next, "counts of each queue pair");
-    assert_eq!(pool.available(), buffers, "every buffer is home");
+    assert_eq!(pool.available(), buffers, "every buffer is back");
     for qp in &senders {
         assert_eq!(qp.sends_outstanding(), 0);
     }
@@ -162,7 +162,7 @@ fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u
         "{name}: {queue_pairs} queue pairs, one CQ, one SRQ: {posted} messages in {seconds:.1} s, \
          resident {warm} KiB when warm, {grown} KiB more at most"
     );
-    // The other thread's pages count too, so this is about leaks, not about pages.
+    // The other thread's pages count too, so this detects leaks, not single pages.
     assert!(warm != 0 && grown < 16 * 1024, "memory grew by {grown} KiB from {warm}");
     posted
 }

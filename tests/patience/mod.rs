@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const BY_HAND: Duration = Duration::from_secs(300);
 const LEAST: Duration = Duration::from_secs(10);
 
-/// A quarter of the time that was left of the whole run when this process first asked, so that a
-/// busy machine does not fail a test. The run's end is `PROVERBS_DEADLINE`, seconds since 1970,
-/// which `cargo xtask test` and `cargo xtask night` set.
+/// A quarter of the time that was left of the whole run when this process first called it, so that
+/// a busy machine does not fail a test. `PROVERBS_DEADLINE` is the end of the run in seconds since
+/// 1970; `cargo xtask test` and `cargo xtask night` set it.
 pub fn long() -> Duration {
     static LONG: OnceLock<Duration> = OnceLock::new();
     *LONG.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Says where the generated programs are: those of `cargo xtask programs`, or none.
+//! Sets the path of the generated programs: those of `cargo xtask programs`, or none.
 
 use std::env;
 

@@ -1,8 +1,8 @@
 //! The device itself refuses with ENOMEM, at every index of a list.
 //!
-//! Sends by raw calls occupy the device's queue, and the crate learns nothing of them: their
-//! completions are taken out of what it polls. Nothing drains, as the peer has no receive posted
-//! and is waited for without end.
+//! Raw sends fill the device's queue without the crate's knowledge: their completions are filtered
+//! out of its polls. The queue does not drain, since the peer has no receive posted and is retried
+//! forever.
 
 use std::cell::Cell;
 use std::ptr;
@@ -15,12 +15,12 @@ use rdma_sys::{ibv_cq, ibv_post_send, ibv_send_flags, ibv_send_wr, ibv_wc, ibv_w
 
 use crate::support::*;
 
-/// What the crate believes that the queue holds, and the length of a list.
+/// The depth that the crate assumes, and the length of a list.
 const DEPTH: u32 = 5;
 const N: usize = 4;
 /// The wr_id of a send that the crate does not know.
 const FILLER: u64 = u64::MAX;
-/// No device that this runs on has more room in a queue of `DEPTH`.
+/// No device under test has more room in a queue of `DEPTH`.
 const MOST: usize = 32;
 
 type Posted = Result<(), PostError<Buf>>;
@@ -29,7 +29,7 @@ profile! { Ring { signaling: Selective } }
 
 thread_local! {
     static POLL: Cell<Option<PollCq>> = const { Cell::new(None) };
-    /// How many completions of fillers the device gave.
+    /// The number of filler completions that were filtered out.
     static HIDDEN: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -41,8 +41,8 @@ unsafe extern "C" fn poll_without_fillers(cq: *mut ibv_cq, entries: i32, wc: *mu
     let mut kept = 0;
     loop {
         let asked = entries - kept;
-        // SAFETY: there is room for `entries` completions (the verb's contract), of which `kept`
-        // are taken; the device writes no more than it is asked for.
+        // SAFETY: there is room for `entries` completions (the verb's contract), `kept` of which
+        // are used; the device writes no more than requested.
         unsafe {
             let first = wc.add(kept as usize);
             let got = poll(cq, asked, first);
@@ -55,7 +55,7 @@ unsafe extern "C" fn poll_without_fillers(cq: *mut ibv_cq, entries: i32, wc: *mu
                     kept += 1;
                 }
             }
-            // What comes behind fillers is not left for the next poll: this one saw all there is.
+            // Completions after fillers are not left for the next poll: this one reached the end.
             if got < asked || kept == entries {
                 return kept;
             }
@@ -63,11 +63,11 @@ unsafe extern "C" fn poll_without_fillers(cq: *mut ibv_cq, entries: i32, wc: *mu
     }
 }
 
-/// Sends an empty message that the crate does not know: the errno.
+/// Sends an empty message that the crate does not know. Returns the errno.
 fn fill<P: Profile>(qp: &QueuePair<Rc, Rts, P>) -> i32 {
     let mut bad = ptr::null_mut();
-    // SAFETY: all zeroes is a value of the structure. The queue pair is live, and nobody else posts
-    // to it now. The send names no memory, and its completion goes to nobody.
+    // SAFETY: all zeroes is a value of the structure. The queue pair is live, and no other code
+    // posts to it now. The send names no memory, and its completion is filtered out.
     unsafe {
         let mut wr = std::mem::zeroed::<ibv_send_wr>();
         wr.wr_id = FILLER;
@@ -80,7 +80,7 @@ fn fill<P: Profile>(qp: &QueuePair<Rc, Rts, P>) -> i32 {
 fn pair<P: Ledgered>() -> Pair<Rc, P> {
     let depth = Depth { send: DEPTH, recv: MOST as u32 + DEPTH };
     let p = Pair::<Rc, P>::with(&Wish { depth, cqe: 120, ..Wish::new() });
-    // SAFETY: the context is live, and its table is read by this thread alone.
+    // SAFETY: the context is live, and only this thread reads its table.
     unsafe {
         let ops = &raw mut (*p.dev.ctx.as_raw()).ops;
         POLL.set((*ops).poll_cq);
@@ -90,7 +90,7 @@ fn pair<P: Ledgered>() -> Pair<Rc, P> {
     p
 }
 
-/// How many sends the device takes.
+/// The number of sends that the device accepts.
 fn room<P: Ledgered>() -> usize {
     let p = pair::<P>();
     let room = (0..=MOST).take_while(|_| fill(&p.a) == 0).count();
@@ -110,7 +110,7 @@ trait Ledgered:
         Initiator = Reads,
     > + Sized
 {
-    /// What each of `n` buffers holds that were sent, of a list of `N`.
+    /// The content of each of `n` sent buffers, of a list of `N`.
     fn sent(p: &mut Pair<Rc, Self>, n: usize) -> Vec<u8>;
 }
 
@@ -123,7 +123,7 @@ impl Ledgered for DefaultProfile {
 
 impl Ledgered for Ring {
     fn sent(p: &mut Pair<Rc, Self>, n: usize) -> Vec<u8> {
-        // What was accepted of a list without its signaled end waits for the next signaled send.
+        // Accepted requests of a list without its signaled end wait for the next signaled send.
         p.b.post_recv(wr::Recv::empty()).unwrap();
         if n < N {
             // The device has room for it.
@@ -141,8 +141,8 @@ impl Ledgered for Ring {
     }
 }
 
-/// The device has room for `k` sends of a list of `N`. It takes those, and gives the others back;
-/// they arrive, and no others.
+/// The device has room for `k` sends of a list of `N`. It accepts those, and returns the others;
+/// only those arrive.
 fn at_every_index<P: Ledgered>(post: fn(&mut Pair<Rc, P>) -> Posted) {
     let room = room::<P>();
     for k in 0..=N {
@@ -194,7 +194,7 @@ fn list<P: Ledgered>(p: &mut Pair<Rc, P>) -> Posted {
 
 /// Proves R9.1, R9.2, R9.6.
 #[test]
-fn of_a_chain() {
+fn a_chain_at_every_index() {
     at_every_index::<DefaultProfile>(chain);
     at_every_index::<Ring>(chain);
 }

@@ -1,6 +1,6 @@
 /* A request and reply service with its own bookkeeping: wr_ids are pointers, flow control is by
- * credits, and each side has one shared receive queue for all its connections. The page "porting a
- * program that keeps its own books" of the guide goes through it; credits.rs is the port.
+ * credits, and each side has one shared receive queue for all its connections. The guide's
+ * page about porting a program that does its own bookkeeping walks through it; credits.rs is the port.
  *
  * Both sides are here, and their queue pairs are connected to each other on one device:
  *
@@ -18,7 +18,7 @@ enum {
 	CREDITS = 8,	  /* messages that a peer may send without hearing from us */
 	SIZE = 256,	  /* bytes of a slot */
 	BODY = SIZE - 16, /* bytes of a message behind its header */
-	SIGNAL_EVERY = 4, /* of so many sends, one is signaled */
+	SIGNAL_EVERY = 4, /* one send in this number is signaled */
 	RECVS = CONNS * CREDITS,
 	DEPTH = 2 * (CREDITS + SIGNAL_EVERY), /* sends of a connection before their completion */
 	SENDS = CONNS * DEPTH,
@@ -32,7 +32,7 @@ struct message {
 	char body[BODY];
 };
 
-/* What a wr_id points to. */
+/* The target of a wr_id. */
 struct slot {
 	struct message *message;
 	struct slot *next; /* in the free list, or in `unsignaled` of a connection */

@@ -1,5 +1,5 @@
 //! The port of `credits.c`: the same bookkeeping, in the same order, on the `unsafe` path. The
-//! guide's page goes through both.
+//! guide's page walks through both.
 
 use std::process::Command;
 use std::ptr;
@@ -13,10 +13,10 @@ use proverbs::qp::Max;
 use super::{connect, personalities};
 
 const CONNS: usize = 4; // connections
-const CREDITS: u32 = 8; // messages that a peer may send without hearing from us
+const CREDITS: u32 = 8; // messages that a peer may send without a reply
 const SIZE: usize = 256; // bytes of a slot
 const HEADER: usize = 16;
-const SIGNAL_EVERY: u32 = 4; // of so many sends, one is signaled
+const SIGNAL_EVERY: u32 = 4; // one send in this number is signaled
 const RECVS: usize = CONNS * CREDITS as usize;
 const DEPTH: u32 = 2 * (CREDITS + SIGNAL_EVERY); // sends of a connection before their completion
 const SENDS: usize = CONNS * DEPTH as usize;
@@ -24,7 +24,7 @@ const ROUNDS: u64 = 100; // requests of each connection
 
 profile! { Books { entry: Raw, receive: SharedRq, signaling: Selective } }
 
-/// What is in a slot's memory.
+/// The content of a slot's memory.
 struct Message {
     credits: u32, // receives that the sender has posted again
     seq: u64,
@@ -53,7 +53,7 @@ impl Message {
     }
 }
 
-/// What a wr_id points to.
+/// The target of a wr_id.
 struct Slot {
     at: usize,       // its message, in the region
     next: *mut Slot, // in the free list, or in `unsignaled` of a connection
@@ -71,7 +71,7 @@ fn slot_of(wr_id: u64) -> *mut Slot {
 struct Conn {
     qp: QueuePair<Rc, Rts, Books>,
     credits: u32,          // sends that the peer has room for
-    owed: u32,             // receives posted again, of which the peer has not heard
+    owed: u32,             // reposted receives not yet reported to the peer
     unsignaled: *mut Slot, // sent since the last signaled one, the newest first
     unsignaled_count: u32,
     sent: u64,
@@ -103,19 +103,19 @@ impl Side {
             let piece = wr::Piece::new(region, at..at + SIZE).unwrap();
             wr::Recv::new(wr::Sge::new(wr_id(slots[i]), [piece]))
         };
-        // SAFETY: the region outlives the shared receive queue, nobody accesses a slot until its
+        // SAFETY: the region outlives the shared receive queue, no code accesses a slot until its
         // completion, and there are at most RECVS receives, for which the queue has room.
         unsafe { srq.post_srq_recv_list_unchecked(&mut room, slots.len(), recv) }.unwrap();
     }
 
-    /// Sends a message, if there is a slot for it and the peer has room.
+    /// Sends a message, if a slot is free and the peer has room.
     fn send_message(&mut self, conn: usize, seq: u64, body: &[u8]) -> bool {
         let conn = &mut self.conns[conn];
         if self.free.is_null() || conn.credits == 0 {
             return false;
         }
         let slot = self.free;
-        // SAFETY: a free slot is nobody else's, and lives as long as this side.
+        // SAFETY: a free slot has no other user, and lives as long as this side.
         let at = unsafe {
             self.free = (*slot).next;
             (*slot).next = conn.unsignaled;
@@ -136,9 +136,8 @@ impl Side {
             conn.unsignaled = ptr::null_mut();
             conn.unsignaled_count = 0;
         }
-        // SAFETY: the region outlives the queue pair, and nobody writes to a slot that was sent
-        // until the completion of this send or of a later one. By DEPTH the completion queue has
-        // room.
+        // SAFETY: the region outlives the queue pair, and no code writes to a sent slot until the
+        // completion of this send or of a later one. By DEPTH the completion queue has room.
         unsafe { conn.qp.post_send_unchecked(send) }.unwrap();
         true
     }
@@ -157,14 +156,14 @@ impl Side {
         }
     }
 
-    /// Takes what completed, and posts the receives again.
+    /// Handles completions, and posts the receives again.
     fn poll(&mut self) {
         let (mut again, mut arrived) = (Vec::new(), Vec::new());
         for completion in self.cq.poll().unwrap() {
             completion.status().unwrap();
             let mut slot = slot_of(completion.raw_wr_id());
-            // SAFETY: each wr_id is a pointer to a slot of this side. A completion gives it back:
-            // a send with those before it.
+            // SAFETY: each wr_id is a pointer to a slot of this side. A completion returns it: a
+            // send also returns those before it.
             unsafe {
                 if (*slot).is_send {
                     while !slot.is_null() {
@@ -181,8 +180,7 @@ impl Side {
                 }
             }
         }
-        // Before the answers, which tell the peer of the credits.
-        // SAFETY: they completed just now.
+        // Before the replies, which report the credits to the peer. SAFETY: they just completed.
         unsafe { self.post_recvs(&again) };
         for (from, message) in &arrived {
             self.received(*from, message);
@@ -203,7 +201,7 @@ fn open(context: &Context, is_server: bool) -> (Side, Vec<QueuePair<Rc, Reset, B
     let (recvs, sends) = all.split_at(RECVS);
     let mut free = ptr::null_mut();
     for &slot in sends {
-        // SAFETY: one of the slots, which nobody else has.
+        // SAFETY: one of the slots, which has no other user.
         unsafe { (*slot).next = free };
         free = slot;
     }
@@ -262,8 +260,8 @@ fn the_port_answers_every_request() {
     personalities().into_iter().for_each(run);
 }
 
-/// The program that was ported is C, not a sketch: a compiler takes it without a warning, where
-/// there is one, and the headers of rdma-core.
+/// The ported program is real C: a compiler, if there is one with the headers of rdma-core, accepts
+/// it without a warning.
 #[test]
 fn the_program_compiles() {
     let check = |from: &str| {

@@ -1,5 +1,5 @@
-//! Draining without bookkeeping: every wr_id comes back, and nothing else of the queue pair is
-//! outstanding then.
+//! Draining without bookkeeping: every wr_id comes back, and then the queue pair has nothing
+//! outstanding.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ profile! {
 const MARKERS: [u64; 2] = [u64::MAX, u64::MAX - 1];
 const TIME: Duration = Duration::from_secs(5);
 
-/// The unsignaled sends have no completion but their marker's, which is not passed on.
+/// Only the marker's completion covers the unsignaled sends; it is not passed on.
 fn own<P>()
 where
     P: Profile<Entry = Raw, Receive = OwnRq, Initiator = Reads, Threads = AnyThread>,
@@ -43,7 +43,7 @@ where
         let region = pd.register::<RemoteAll>(64).unwrap();
         let sge = |wr_id| wr::Sge::new(wr_id, [wr::Piece::new(&region, 0..8).unwrap()]);
         let to = region.remote().slice(32, 8).unwrap().write();
-        // SAFETY: the region lives to the end of the test, its bytes are touched by atomics only,
+        // SAFETY: the region lives to the end of the test, its bytes are accessed only by atomics,
         // and the completion queues have room.
         unsafe {
             for wr_id in 0..3 {
@@ -59,7 +59,7 @@ where
             let error = qp.drain_unchecked(&mut other, MARKERS, TIME, |_| {}).unwrap_err();
             assert_eq!(error.errno(), Some(libc::EINVAL));
             qp.drain_unchecked(&mut sent, MARKERS, TIME, |it| found.push(it.raw_wr_id())).unwrap();
-            // Those that were flushed complete, signaled or not.
+            // Flushed sends complete, signaled or not.
             assert!(found.iter().all(|wr_id| (10..13).contains(wr_id)), "{personality}: {found:?}");
             found.clear();
             qp.drain_unchecked(&mut received, MARKERS, TIME, |it| found.push(it.raw_wr_id()))
@@ -71,14 +71,14 @@ where
 }
 
 #[test]
-fn a_drain_gives_every_wr_id_back() {
+fn a_drain_returns_every_wr_id() {
     own::<Own>();
     own::<OwnInSessions>();
 }
 
-/// What arrived before the error is in the completion queue, and is passed on.
+/// Completions from before the error are in the completion queue, and are passed on.
 #[test]
-fn a_drain_takes_out_what_came_by_a_shared_queue() {
+fn a_drain_returns_receives_of_a_shared_queue() {
     for personality in personalities() {
         let context = Fabric::with(personality).open_device();
         let gid = context.query_gid(1, 1).unwrap();
@@ -109,9 +109,9 @@ fn a_drain_takes_out_what_came_by_a_shared_queue() {
 }
 
 /// A drain that waits: beside a queue pair that completes work all the time, on a device that broke
-/// (then its time is over), and again when it is done.
+/// (until its time is over), and again when it is done.
 #[test]
-fn a_drain_passes_on_what_neighbours_complete() {
+fn a_drain_passes_on_foreign_completions() {
     let context = Fabric::new().open_device();
     let gid = context.query_gid(1, 1).unwrap();
     let pd = context.alloc_pd().unwrap();
@@ -134,7 +134,7 @@ fn a_drain_passes_on_what_neighbours_complete() {
             true => own.push(it.raw_wr_id()),
             false => {
                 others += 1;
-                // One more, as long as there is room.
+                // One more, while there is room.
                 if others < 8 {
                     // SAFETY: as above.
                     unsafe {
@@ -149,7 +149,7 @@ fn a_drain_passes_on_what_neighbours_complete() {
         unsafe { ends.drain_unchecked(&mut cq, MARKERS, TIME, found) }.unwrap();
         assert_eq!(own, [1]);
     }
-    assert!(others >= 2); // with a wr_id like a marker's, but another number
+    assert!(others >= 2); // whose wr_id is like a marker's, but with another number
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Lists of the `unsafe` path: different opcodes and flags, the last signaled, a number of elements
-//! that is known at run time, and keys of C's regions.
+//! Lists of the `unsafe` path: different opcodes and flags, the last one signaled, a run-time
+//! number of elements, and keys of C's regions.
 
 use proverbs::loopback::Fabric;
 use proverbs::memory::Raw;
@@ -13,7 +13,7 @@ profile! {
     Session { entry: Raw, signaling: Selective, max_send_sge: 4, max_recv_sge: 4, max_inline: 32, posting: ExtendedPosting }
 }
 
-/// A queue pair that is connected to itself, and what it needs.
+/// A queue pair that is connected to itself, and its objects.
 macro_rules! on_each {
     ($profile:ty, |$qp:ident, $cq:ident, $region:ident| $do:expr) => {
         for personality in personalities() {
@@ -31,8 +31,8 @@ macro_rules! on_each {
     };
 }
 
-/// WRITEs and a last WRITE_WITH_IMM with one doorbell, only the last signaled: as a chain, and as a
-/// list whose length is known at run time.
+/// WRITEs and a last WRITE_WITH_IMM with one doorbell, only the last one signaled: as a chain, and
+/// as a list of run-time length.
 macro_rules! lists_of_different_kinds {
     ($name:ident, $profile:ty) => {
         #[test]
@@ -57,8 +57,8 @@ macro_rules! lists_of_different_kinds {
                     7,
                 );
                 let mut slots = SendSlots::<6, 4>::new();
-                // SAFETY: the region lives to the end of the test, its bytes are touched by atomics
-                // only, and the completion queue has room.
+                // SAFETY: the region lives to the end of the test, its bytes are accessed only by
+                // atomics, and the completion queue has room.
                 unsafe {
                     for wr_id in [20, 21] {
                         qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(wr_id, []))).unwrap();
@@ -107,7 +107,7 @@ macro_rules! lists_of_different_kinds {
 lists_of_different_kinds! { kinds_and_flags_may_differ_in_a_list, Plain }
 lists_of_different_kinds! { kinds_and_flags_may_differ_in_a_session, Session }
 
-/// The list that does not fit says which work request was refused; those before it are posted.
+/// A list that does not fit reports the refused work request; those before it are posted.
 #[test]
 fn a_refusal_of_a_list_names_its_work_request() {
     on_each!(Plain, |qp, cq, region| {
@@ -122,7 +122,7 @@ fn a_refusal_of_a_list_names_its_work_request() {
             )
         };
         let mut slots = SendSlots::<4>::new();
-        // SAFETY: the region lives to the end of the test, its bytes are touched by atomics only,
+        // SAFETY: the region lives to the end of the test, its bytes are accessed only by atomics,
         // and the completion queue has room.
         let refused = unsafe {
             for i in 2..granted {
@@ -141,7 +141,7 @@ fn a_refusal_of_a_list_names_its_work_request() {
     });
 }
 
-/// As many elements as a slice has, on both sides, and by keys that are only numbers.
+/// As many elements as a slice has, on both sides, with keys given as numbers.
 macro_rules! elements_at_run_time {
     ($name:ident, $profile:ty) => {
         #[test]
@@ -160,7 +160,7 @@ macro_rules! elements_at_run_time {
                 for count in 0..=4 {
                     let from: Vec<_> = (0..count).map(|i| piece(2 * i, 1)).collect();
                     let into: Vec<_> = (0..count).map(|i| piece(256 + 16 * i, 1)).collect();
-                    // SAFETY: the key is that of a live region with LOCAL_WRITE, which lives to the
+                    // SAFETY: the key belongs to a live region with LOCAL_WRITE, which lives to the
                     // end of the test; at most 4 elements; the completion queue has room.
                     unsafe {
                         qp.post_recv_unchecked(wr::Recv::new(wr::SgeList::new(1, &into))).unwrap();
@@ -176,7 +176,7 @@ macro_rules! elements_at_run_time {
                         assert_eq!(byte, [b'0' + 2 * i as u8]);
                     }
                 }
-                // Lists of lists, and inline bytes of the stack, whose key is none.
+                // Lists of lists, and inline bytes of the stack, whose key is ignored.
                 let bytes = *b"on the stack";
                 let here = bytes.as_ptr().expose_provenance() as u64;
                 let parts = [wr::Piece::from_raw(here, 3, 0), wr::Piece::from_raw(here + 7, 5, 0)];
@@ -206,7 +206,7 @@ macro_rules! elements_at_run_time {
 elements_at_run_time! { the_number_of_elements_is_known_at_run_time, Plain }
 elements_at_run_time! { the_number_of_elements_of_a_session_is_known_at_run_time, Session }
 
-/// A work request that was filled once carries the wr_id and the flags of each post.
+/// A work request that was filled once has the wr_id and the flags of each post.
 macro_rules! prepared {
     ($name:ident, $profile:ty) => {
         #[test]
@@ -219,8 +219,8 @@ macro_rules! prepared {
                     let at = wr_id as usize;
                     wr::Sge::new(wr_id, [wr::Piece::new(&region, at..at + 4).unwrap()])
                 };
-                // SAFETY: the region lives to the end of the test, its bytes are touched by atomics
-                // only, and the completion queue has room.
+                // SAFETY: the region lives to the end of the test, its bytes are accessed only by
+                // atomics, and the completion queue has room.
                 unsafe {
                     qp.post_prepared_unchecked(&mut unsignaled, sge(0)).unwrap();
                     qp.post_prepared_unchecked(&mut signaled, sge(1).inline()).unwrap();

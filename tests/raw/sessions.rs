@@ -1,5 +1,5 @@
 //! The `unsafe` path in sessions of extended posting: lists of elements and of inline pieces, and
-//! what a device refuses.
+//! sessions that a device refuses.
 
 use proverbs::loopback::{Fabric, Personality};
 use proverbs::memory::Raw;
@@ -13,8 +13,8 @@ profile! {
     Direct { posting: ExtendedPosting, signaling: Selective, max_send_sge: 3, max_inline: 32, entry: Raw }
 }
 
-/// The pieces of each work request arrive as one message, also where a session would send others
-/// (R15.10, R15.11); a session that does not fit posts nothing (R15.6).
+/// The pieces of each work request arrive as one message, even where a session would send wrong
+/// bytes (R15.10, R15.11); a session that does not fit posts nothing (R15.6).
 /// Proves R15.11.
 #[test]
 fn several_pieces_are_one_message() {
@@ -32,8 +32,8 @@ fn several_pieces_are_one_message() {
         region.write_at(0, b"0123456789").unwrap();
         let piece = |range| wr::Piece::new(&region, range).unwrap();
         let mut slots = SendSlots::<3, 3>::new();
-        // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics
-        // only. The inline pieces are within the capacity, and the completion queue has room.
+        // SAFETY: the region lives to the end of the test, and its bytes are accessed only by
+        // atomics. The inline pieces are within the capacity, and the completion queue has room.
         let too_many = unsafe {
             for wr_id in 0..3 {
                 let into = piece(64 * (wr_id + 1)..64 * (wr_id + 1) + 32);
@@ -71,7 +71,7 @@ fn several_pieces_are_one_message() {
     }
 }
 
-/// On whichever device, by what carries them there: librxe sends nothing of several inline pieces
+/// On each device, with a verb that supports them: librxe sends nothing for several inline pieces
 /// in a session.
 /// Proves R15.11.
 #[test]
@@ -87,7 +87,7 @@ fn inline_pieces_arrive_on_the_device() {
     let inline =
         |wr_id, i: usize| wr::Sge::new(wr_id, [piece(i..i + 1), piece(4..9), piece(0..i)]).inline();
     let mut slots = SendSlots::<2, 3>::new();
-    // SAFETY: the region lives to the end of the test, and its bytes are touched by atomics only.
+    // SAFETY: the region lives to the end of the test, and its bytes are accessed only by atomics.
     // The inline pieces are within the capacity, and the completion queue has room.
     unsafe {
         for wr_id in 0..4 {
@@ -95,7 +95,7 @@ fn inline_pieces_arrive_on_the_device() {
             b.post_recv_unchecked(wr::Recv::new(wr::Sge::new(wr_id as u64, [into]))).unwrap();
         }
         a.post_send_unchecked(wr::Send::new(inline(10, 3)).signaled()).unwrap();
-        // What does not need another way is a session between them.
+        // Work requests in between that need no other verb use a session.
         let one = wr::Sge::new(11, [piece(7..9)]).inline();
         a.post_send_unchecked(wr::Send::new(one).signaled()).unwrap();
         let list = |i| wr::Send::new(inline(12 + i as u64, 2 - i)).signaled();

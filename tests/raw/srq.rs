@@ -1,5 +1,5 @@
-//! Shared receive queues of the `unsafe` path: one queue, several queue pairs, the caller's
-//! counting.
+//! Shared receive queues of the `unsafe` path: one queue, several queue pairs, and bookkeeping by
+//! the caller.
 
 use proverbs::loopback::{Fabric, Personality};
 use proverbs::memory::Raw;
@@ -13,7 +13,7 @@ profile! { SharedInSessions { entry: Raw, receive: SharedRq, posting: ExtendedPo
 
 const SLOT: usize = 64;
 
-/// Two queue pairs take receives of one queue, whose completions carry the caller's wr_ids and the
+/// Two queue pairs take receives of one queue. The completions have the caller's wr_ids and the
 /// number of the queue pair that took them.
 fn two_take_from_one<P>(personality: Personality)
 where
@@ -36,7 +36,7 @@ where
     let piece = |range| wr::Piece::new(&region, range).unwrap();
     let slot = |i: usize| piece(SLOT * (i + 1)..SLOT * (i + 2));
     let mut slots = RecvSlots::<4, 2>::new();
-    // SAFETY: the region lives to the end of the test, its bytes are touched by atomics only, and
+    // SAFETY: the region lives to the end of the test, its bytes are accessed only by atomics, and
     // no more receives are posted than the queue was created for.
     unsafe {
         srq.post_srq_recv_unchecked(wr::Recv::new(wr::Sge::new(u64::MAX, [slot(0)]))).unwrap();
@@ -82,8 +82,8 @@ fn queue_pairs_share_receives_with_the_callers_wr_ids() {
     }
 }
 
-/// A queue pair ends, at once, whatever is posted to the shared queue: the others go on, and the
-/// booked room comes back when the completion queue was seen empty without either.
+/// A queue pair ends at once, whatever is posted to the shared queue. The others continue, and the
+/// booked room returns when the completion queue was found empty without either.
 #[test]
 fn a_queue_pair_ends_beside_raw_receives() {
     for personality in personalities() {
@@ -103,7 +103,7 @@ fn a_queue_pair_ends_beside_raw_receives() {
             connect(qp, gid, own)
         };
         let (mut gone, mut stays) = (connected(), connected());
-        // SAFETY: the region lives to the end of the test, its bytes are touched by atomics only,
+        // SAFETY: the region lives to the end of the test, its bytes are accessed only by atomics,
         // and no more receives are posted than the queue was created for.
         unsafe {
             for wr_id in 1..=4 {
@@ -112,7 +112,7 @@ fn a_queue_pair_ends_beside_raw_receives() {
             gone.post_send_unchecked(wr::Send::new(sge(10))).unwrap();
         }
         drop(gone);
-        assert_eq!(srq.recvs_outstanding(), 0); // the caller's to count
+        assert_eq!(srq.recvs_outstanding(), 0); // the caller counts them
         while cq.poll().unwrap().count() != 0 {}
         // SAFETY: as above.
         unsafe { stays.post_send_unchecked(wr::Send::new(sge(11))) }.unwrap();
@@ -129,8 +129,8 @@ fn a_queue_pair_ends_beside_raw_receives() {
     }
 }
 
-/// All receives of a raw queue may be posted, so it is not made smaller: Soft-RoCE before Linux
-/// 6.1.192 would crash.
+/// All receives of a raw queue may be posted, so it cannot shrink: Soft-RoCE before Linux 6.1.192
+/// would crash.
 #[test]
 fn a_raw_queue_only_grows() {
     let context = Fabric::new().open_device();

@@ -1,4 +1,4 @@
-//! Windows of a real device, made by raw calls: LOCAL_INV ends their keys (R1.6).
+//! Windows of a real device, made by raw calls: LOCAL_INV invalidates their keys (R1.6).
 
 use std::env;
 use std::mem::zeroed;
@@ -16,7 +16,7 @@ use crate::support::long;
 
 const BYTES: usize = 64;
 
-/// Two queue pairs that are each other's peer, and their completion queue.
+/// Two queue pairs connected to each other, and their completion queue.
 struct Ends<P: Profile> {
     a: QueuePair<Rc, Rts, P>,
     b: QueuePair<Rc, Rts, P>,
@@ -44,7 +44,7 @@ where
     Ends { a: up(a, b_num), b: up(b, a_num), cq }
 }
 
-/// What the next completion says.
+/// The result of the next completion.
 fn status<E: Entry>(cq: &mut CompletionQueue<E>) -> Result<(), WcStatus> {
     let began = Instant::now();
     loop {
@@ -56,7 +56,7 @@ fn status<E: Entry>(cq: &mut CompletionQueue<E>) -> Result<(), WcStatus> {
     }
 }
 
-/// A window over all of a region, and the two queue pairs that it was made for.
+/// A window over a whole region, and its two queue pairs.
 struct Window {
     mw: *mut ibv_mw,
     mr: *mut ibv_mr,
@@ -79,7 +79,7 @@ impl Window {
         assert!(!mr.is_null());
         // SAFETY: the domain is live.
         let mw = unsafe { ibv_alloc_mw(pd.as_raw(), ibv_mw_type::IBV_MW_TYPE_2) };
-        let mw = mw.filter(|mw| !mw.is_null()).expect("the device has windows");
+        let mw = mw.filter(|mw| !mw.is_null()).expect("the device supports windows");
         // SAFETY: all zeroes is a value; the region and the window are live.
         let (mut wr, rkey) = unsafe { (zeroed::<ibv_send_wr>(), ibv_inc_rkey((*mw).rkey)) };
         wr.opcode = ibv_wr_opcode::IBV_WR_BIND_MW;
@@ -99,38 +99,39 @@ impl Window {
         Window { mw, mr, rkey, ends, source, memory }
     }
 
-    /// What a WRITE of these bytes by the window says.
+    /// The result of a WRITE of these bytes through the window.
     fn write(&mut self, bytes: &[u8; 8]) -> Result<(), WcStatus> {
         self.source.write_at(0, bytes).unwrap();
         let at = self.memory.as_ptr() as u64;
         let to = RemoteSlice::<RemoteWrite>::from_parts(at, BYTES as u64, self.rkey);
         let from = wr::Sge::new(1, [wr::Piece::new(&self.source, 0..8).unwrap()]);
         let write = wr::RdmaWrite::new(from, to.write()).signaled();
-        // SAFETY: nobody writes to the source until the completion, which the next line waits for.
+        // SAFETY: no code writes to the source until the completion, which the next line waits for.
         unsafe { self.ends.b.post_send_unchecked(write) }.unwrap();
         status(&mut self.ends.cq)
     }
 
-    /// What the memory holds, once nobody writes to it any more.
+    /// The memory's content, once there are no more writes to it.
     fn close(self) -> [u8; BYTES] {
         drop(self.ends);
-        // SAFETY: both are live and nobody uses them any more: the queue pairs are gone.
+        // SAFETY: both are live and have no users: the queue pairs are gone.
         assert_eq!(unsafe { (ibv_dealloc_mw(self.mw), ibv_dereg_mr(self.mr)) }, (0, 0));
         *self.memory
     }
 }
 
-/// LOCAL_INV ends the key of a window, and no key of a region. Soft-RoCE does not ask for the
+/// LOCAL_INV invalidates the key of a window, and no key of a region. Soft-RoCE does not check the
 /// protection domain.
 ///
-/// A key that was ended before is not tried here: with Linux 6.1 that is a NULL pointer in
-/// Soft-RoCE's `rxe_invalidate_mw`, and the end of the kernel.
+/// Invalidating a key twice is not tried here: with Linux 6.1 that is a NULL pointer dereference in
+/// Soft-RoCE's `rxe_invalidate_mw`, which crashes the kernel.
 /// Proves R1.6.
 #[test]
 #[ignore = "needs an RDMA device with memory windows: cargo xtask test guest"]
-fn a_window_of_a_device_is_closed() {
+fn a_device_window_is_invalidated() {
     let context =
-        Context::open(&env::var("PROVERBS_DEVICE").expect("it names the device")).unwrap();
+        Context::open(&env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE must name the device"))
+            .unwrap();
     let (pd, stranger) = (context.alloc_pd().unwrap(), context.alloc_pd().unwrap());
     let end_key = |pd: &ProtectionDomain, rkey| {
         let Ends { mut a, b: _b, mut cq } = ends::<DefaultProfile>(&context, pd);

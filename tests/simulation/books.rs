@@ -1,11 +1,11 @@
-//! The model: where each buffer is, what each queue has to complete, and what the messages hold.
-//! It is told what the program did and what it saw, and says what cannot be.
+//! The model: where each buffer is, what each queue has to complete, and the content of messages.
+//! It receives the program's actions and observations, and reports contradictions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::program::What;
 
-/// What the model finds wrong.
+/// A contradiction that the model finds.
 pub type Check<T = ()> = Result<T, String>;
 
 macro_rules! hold {
@@ -17,7 +17,7 @@ macro_rules! hold {
 }
 pub(crate) use hold;
 
-/// Where a buffer is. Each is in one place.
+/// The place of a buffer. Each is in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Home,
@@ -28,17 +28,17 @@ pub enum Place {
     Forgotten,
 }
 
-/// Where buffers are, and behind them pieces of the region that is open: a piece that nobody has is
-/// at home.
+/// Where buffers are, followed by pieces of the open region; an unused piece counts as free.
 #[derive(Default)]
 pub struct Places {
     all: Vec<Place>,
     buffers: usize,
 }
 
-/// How many pieces there are.
+/// The number of pieces.
 pub const PIECES: usize = 16;
-/// The length of the first; each is longer by one, which tells them apart.
+/// The length of the first piece; each is one byte longer than the one before, which identifies
+/// them.
 pub const SHORTEST: usize = 20;
 
 impl Places {
@@ -46,12 +46,12 @@ impl Places {
         Places { all: vec![Place::Home; buffers + PIECES], buffers }
     }
 
-    /// The number of the piece that is so long.
+    /// The number of the piece with this length.
     pub fn piece(&self, len: usize) -> u32 {
         (self.buffers + len - SHORTEST) as u32
     }
 
-    /// A piece that nobody has, and which of the pieces it is.
+    /// An unused piece: its buffer number, and which of the pieces it is.
     pub fn free_piece(&self) -> Option<(u32, usize)> {
         let i = (0..PIECES).find(|i| self.all[self.buffers + i] == Place::Home)?;
         Some(((self.buffers + i) as u32, i))
@@ -61,7 +61,7 @@ impl Places {
         wr.buffers.first().is_some_and(|&first| first as usize >= self.buffers)
     }
 
-    /// Whether something was forgotten, a piece too.
+    /// Whether a value was forgotten, including pieces.
     pub fn any_forgotten(&self) -> bool {
         self.all.contains(&Place::Forgotten)
     }
@@ -72,7 +72,7 @@ impl Places {
 
     pub fn go(&mut self, buffer: u32, from: Place, to: Place) -> Check {
         let is = self.of(buffer);
-        hold!(is == from, "buffer {buffer} goes from {from:?} to {to:?}, and is in {is:?}");
+        hold!(is == from, "buffer {buffer} moves from {from:?} to {to:?}, but is in {is:?}");
         self.all[buffer as usize] = to;
         Ok(())
     }
@@ -85,20 +85,20 @@ impl Places {
 /// A work request with the device.
 #[derive(Clone, Debug)]
 pub struct Wr {
-    /// Unique in the world; what the message's bytes are made from.
+    /// Unique in the world; the message's bytes derive from it.
     pub number: u64,
     pub buffers: Vec<u32>,
     pub signaled: bool,
     pub what: What,
     pub len: usize,
-    /// Where in the region, and which.
+    /// The offset in the region, and the region.
     pub at: usize,
     pub region: usize,
     pub operands: (u64, u64),
-    /// The queue pair that a message goes to.
+    /// The destination queue pair of a message.
     pub to: u32,
     pub is_shared: bool,
-    /// Posted without a known outcome: it may never complete.
+    /// Posted with unknown outcome: it may never complete.
     pub unsure: bool,
 }
 
@@ -111,28 +111,30 @@ pub struct Life {
     pub recvs: VecDeque<Wr>,
     /// The first error of the send queue was seen.
     pub failed: bool,
-    /// How far it is with its end: its sends, its receives.
+    /// The progress of its end: of its sends, of its receives.
     pub stages: [Stage; 2],
     /// Room that its completions may still take after a reset: of sends, of receives.
     pub withheld: (usize, usize),
     pub send_cq: usize,
     pub recv_cq: usize,
-    /// What it booked: for sends, for receives.
+    /// Its bookings: for sends, for receives.
     pub booked: [usize; 2],
-    /// The program forgot the queue pair, which goes on.
+    /// What was outstanding when it ended: sends, receives.
+    pub left: [usize; 2],
+    /// The program forgot the queue pair, which still works.
     pub forgotten: bool,
 }
 
-/// How far a life is with its end, as a completion queue of its knows it.
+/// The progress of a life's end, from the view of its completion queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     #[default]
     Alive,
-    /// It ended, and the completion queue was not asked since.
+    /// It ended, and the completion queue was not polled since.
     Ended,
-    /// It was asked since: so many completions came, and perhaps fewer than it was asked for.
+    /// It was polled since: this many completions came, and perhaps fewer than requested.
     Known { passed: usize, seen_empty: bool },
-    /// Nothing can come any more.
+    /// No more completions can arrive.
     Over,
 }
 
@@ -142,13 +144,13 @@ impl Life {
         [self.send_cq, self.recv_cq]
     }
 
-    /// Nothing of it can come any more.
+    /// Whether no more completions can arrive.
     pub fn is_quiet(&self) -> bool {
         self.stages == [Stage::Over; 2]
     }
 }
 
-/// A message on its way to a queue pair.
+/// A message in transit to a queue pair.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub number: u64,
@@ -156,22 +158,22 @@ pub struct Message {
     pub len: usize,
     pub imm: bool,
     pub write: bool,
-    /// The sender has been told of success.
+    /// The sender's completion was a success.
     pub acknowledged: bool,
-    /// Its sender was reset or destroyed, or does not know: it may never come.
+    /// Its sender was reset or destroyed, or does not know the outcome: it may never arrive.
     pub doubtful: bool,
-    /// Its sender was told of failure: it must not come.
+    /// The sender's completion was a failure: it must not arrive.
     pub failed: bool,
     pub seen: u32,
-    /// Its receiver was drained, which does not tell what arrived.
+    /// Its receiver was drained, which does not show what arrived.
     pub drained: bool,
 }
 
-/// What is on its way to one queue pair number.
+/// The messages in transit to one queue pair number.
 #[derive(Default)]
 pub struct Stream(pub VecDeque<Message>);
 
-/// How a message may come on an unreliable transport.
+/// How a message may arrive on an unreliable transport.
 #[derive(Clone, Copy)]
 pub struct Unreliable {
     pub doubles: bool,
@@ -193,7 +195,7 @@ pub fn content(number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// What arrived.
+/// The received message.
 pub struct Arrival<'a> {
     pub bytes: &'a [u8],
     pub byte_len: usize,
@@ -213,7 +215,7 @@ impl Message {
 }
 
 impl Stream {
-    /// On RC: the next message, no other.
+    /// On RC: only the next message.
     pub fn reliable(&mut self, arrival: &Arrival<'_>) -> Check<usize> {
         while let Some(front) = self.0.pop_front() {
             if front.is(arrival) {
@@ -231,14 +233,14 @@ impl Stream {
                 arrival.imm
             );
         }
-        Err(format!("RC: a message of {} bytes arrived that nobody sent", arrival.byte_len))
+        Err(format!("RC: a message of {} bytes arrived that was not sent", arrival.byte_len))
     }
 
     /// On UC and UD: one that was sent, whole, no more often and no earlier than faults allow.
     pub fn unreliable(&mut self, arrival: &Arrival<'_>, may: Unreliable) -> Check<usize> {
         let Some(at) = self.0.iter().position(|message| message.is(arrival)) else {
             return Err(format!(
-                "a message of {} bytes arrived that nobody sent: {:x?}, imm {:x?}",
+                "a message of {} bytes arrived that was not sent: {:x?}, imm {:x?}",
                 arrival.byte_len,
                 &arrival.bytes[..arrival.bytes.len().min(12)],
                 arrival.imm
@@ -263,7 +265,7 @@ impl Stream {
         self.0.iter_mut().find(|message| message.number == number)
     }
 
-    /// RC: a message that its sender was told of, and that is not there.
+    /// RC: a message with a successful send completion that did not arrive.
     pub fn lost(&self) -> Option<u64> {
         self.0
             .iter()
@@ -275,7 +277,7 @@ impl Stream {
 /// The memory that one peer writes to.
 pub struct Region {
     pub bytes: Vec<u8>,
-    /// UC: what was written to each 64 bytes, any of which may be there.
+    /// UC: the writes to each 64 bytes, any of which may be there.
     pub written: BTreeMap<usize, BTreeSet<u64>>,
 }
 
@@ -284,7 +286,7 @@ impl Region {
         Region { bytes: vec![0; len], written: BTreeMap::new() }
     }
 
-    /// What a work request that succeeded did on RC; `got` is what a READ or an atomic brought.
+    /// Applies a work request that succeeded on RC; `got` is the result of a READ or an atomic.
     pub fn apply(&mut self, wr: &Wr, got: Option<&[u8]>) -> Check {
         let cell = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
         match wr.what {
@@ -296,7 +298,7 @@ impl Region {
                 let there = &self.bytes[wr.at..wr.at + wr.len];
                 hold!(
                     got.is_none_or(|got| got == there),
-                    "READ {} brought other bytes than are there",
+                    "READ {} returned the wrong bytes",
                     wr.number
                 );
             }
@@ -305,7 +307,7 @@ impl Region {
                 let old = cell(place);
                 hold!(
                     got.is_none_or(|got| cell(got) == old),
-                    "the atomic {} brought something else than {old:#x}",
+                    "the atomic {} did not return {old:#x}",
                     wr.number
                 );
                 let (compare, swap) = wr.operands;

@@ -1,4 +1,4 @@
-//! From what a step asks for to a work request that this transport may post.
+//! Turns a step into a work request that this transport may post.
 
 use proverbs::prelude::*;
 
@@ -7,11 +7,11 @@ use crate::program::*;
 use crate::wire::*;
 use crate::world::{INLINE, REGION, World};
 
-/// UC writes whole pieces of this many bytes, so that one can say which are there.
+/// UC writes whole pieces of this many bytes, so that they can be identified.
 pub const PIECE: usize = 64;
 
 impl<T: Wire<P>, P: Kind> World<T, P> {
-    /// What a step asks for, as far as this transport and the buffers that are left allow.
+    /// The work of a step, as far as this transport and the remaining buffers allow.
     pub fn describe(&mut self, slot: usize, work: Work) -> Check<Option<(Described, Wr)>> {
         let Work { mut what, mut data, flag, .. } = work;
         if T::DATAGRAM {
@@ -55,14 +55,14 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         } else if !T::RELIABLE && writes {
             len = PIECE;
         } else if data == Carrier::Pair || data == Carrier::Shared || !T::RELIABLE {
-            // Long enough to tell one from the other.
+            // Long enough to distinguish messages.
             len = len.max(8);
         }
         if !T::RELIABLE && writes && len != PIECE {
             (what, len) =
                 if data == Carrier::Inline { (What::SendImm, INLINE) } else { (What::SendImm, 0) };
         }
-        // Short ones look the same: not where an earlier one may come in their place.
+        // Short messages look alike, so not if an earlier one may arrive instead.
         let stream = self.streams.get(&self.qps[slot].peer);
         let doubts =
             stream.is_some_and(|s| s.0.iter().any(|m| m.doubtful || m.failed || m.drained));
@@ -91,7 +91,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 let Some(mut buf) = self.take_buffer()? else { return Ok(None) };
                 buffers.push(*buf.context());
                 if fetches {
-                    // Whatever it was: the READ says how much it brings.
+                    // The earlier length does not matter: the READ gives its length.
                     buf.set_len(usize::from(work.at));
                 } else {
                     buf.copy_from(&bytes).unwrap();
@@ -133,7 +133,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.next += 1;
         let operands = (number, number.wrapping_mul(3));
         let region = slot ^ 1;
-        // Just what the work request transfers.
+        // Exactly the bytes that the work request transfers.
         let remote = self.regions[region].0.remote().slice(at as u64, len as u64).expect("inside");
         let imm = number as u32;
         let wr = Wr {

@@ -1,4 +1,4 @@
-//! What became of the buffers of an entry that came back.
+//! The buffers of an entry that came back.
 
 use proverbs::prelude::*;
 
@@ -18,7 +18,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
     }
 
-    /// An entry that came back for `wr`: what the program does with it.
+    /// Handles an entry that came back for `wr`, as the program would.
     pub fn take_in(&mut self, entry: Held, from: Place, wr: &Wr, then: Then) -> Check {
         if then == Then::Forget {
             for &buffer in &wr.buffers {
@@ -52,14 +52,14 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// An entry came back for `wr`, and goes home. Gives the numbers of its buffers.
+    /// Frees an entry that came back for `wr`. Returns the numbers of its buffers.
     pub fn came_back_as(&mut self, entry: Held, from: Place, wr: &Wr) -> Check<Vec<u32>> {
         let shared = wr.buffers.first().copied();
         let mut got = Vec::new();
         for buf in buffers_of(entry) {
             let buffer = match &buf {
                 Ok(buf) => *buf.context(),
-                Err(()) => shared.ok_or("a shared buffer that nobody posted")?,
+                Err(()) => shared.ok_or("a shared buffer came back that was not posted")?,
             };
             got.push(buffer);
             self.places.go(buffer, from, Place::Home)?;
@@ -68,7 +68,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     }
 }
 
-/// An entry and the numbers of its buffers; a shared one has none to be seen.
+/// An entry and the numbers of its buffers; a shared buffer has no visible number.
 pub fn numbered(entry: Option<Held>, places: &Places) -> (Option<Held>, Vec<u32>) {
     match entry {
         Some(AnyBuf::Open(piece)) => {

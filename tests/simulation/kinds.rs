@@ -1,4 +1,4 @@
-//! What a profile decides: how completions release, and how receives are posted.
+//! The parts that a profile decides: how completions release, and how receives are posted.
 
 use proverbs::prelude::*;
 use proverbs::rules::CanPostRecv;
@@ -7,7 +7,7 @@ use proverbs::transport::Transport;
 
 use crate::wire::*;
 
-/// What a profile's signaling and receive source decide.
+/// The parts that a profile's signaling and receive source decide.
 pub trait Kind: Profile<Entry = Held> {
     const SELECTIVE: bool;
     const SHARED: bool;
@@ -28,7 +28,7 @@ pub trait Kind: Profile<Entry = Held> {
         Self: Sized;
 }
 
-/// What a receive is to fill.
+/// The memory for a receive.
 pub enum Receive {
     Buf(WithId),
     Pair([WithId; 2]),
@@ -79,7 +79,7 @@ macro_rules! kind {
     };
 }
 
-/// Posts receives one by one, as a chain of two, or as a list; the error has what was not taken.
+/// Posts receives one by one, as a chain of two, or as a list; the error has the rejected ones.
 macro_rules! receive_list {
     ($receives:ident, $chain:ident, |$wr:ident| $one:expr, |$a:ident, $b:ident| $two:expr, |$slots:ident| $list:expr) => {{
         let mut receives = $receives;

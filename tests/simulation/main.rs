@@ -1,8 +1,8 @@
-//! Random programs against the loopback device and its faults, held against a model.
+//! Random programs on the loopback device and its faults, compared with a model.
 //!
-//! A model beside the program says what must hold after every step: each buffer is in one place,
-//! completions come in order, bytes are right, credits are exact. Programs are drawn from a seed; a
-//! failing one is made as short as it gets and printed, with the command that runs it again.
+//! After every step the model checks: each buffer is in one place, completions come in order, bytes
+//! are right, credits are exact. Programs are drawn from a seed; a failing one is shortened and
+//! printed, with the command that runs it again.
 #![forbid(unsafe_code)]
 
 mod books;
@@ -34,16 +34,16 @@ const STEPS: usize = 400;
 #[derive(Bpaf)]
 #[bpaf(options)]
 struct Options {
-    /// How many steps in all; rounded up to whole worlds.
+    /// The total number of steps; rounded up to whole worlds.
     #[bpaf(long, argument("STEPS"), fallback(40_000), display_fallback)]
     steps: u64,
-    /// What the worlds are drawn from.
+    /// The seed of the worlds.
     #[bpaf(long, argument("SEED"), fallback(1), display_fallback)]
     seed: u64,
-    /// Run this world alone, as a failure names it.
+    /// Run only this world, which a failure names.
     #[bpaf(long, argument("WORLD"))]
     world: Option<u64>,
-    /// What cargo gives to every test.
+    /// Arguments that cargo gives to every test.
     #[bpaf(positional("REST"), many, hide)]
     _rest: Vec<String>,
 }

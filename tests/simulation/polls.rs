@@ -1,4 +1,4 @@
-//! Polling, and what a completion may say.
+//! Polling, and the legal content of completions.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::world::World;
 /// How the entry of a send came back.
 enum Came {
     Entry(Option<Held>),
-    /// Nobody took its completion.
+    /// Its completion was not taken.
     Home,
 }
 
 impl<T: Wire<P>, P: Kind> World<T, P> {
-    /// Takes up to `most` completions of one poll. Whether there were any.
+    /// Takes up to `most` completions of one poll. Returns whether there were any.
     pub fn poll(&mut self, at: usize, most: usize, then: Then) -> Check<bool> {
         if self.over {
             return Ok(false);
@@ -31,10 +31,10 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(result? && !self.over)
     }
 
-    /// As `poll`, by the channel: arms, polls, and sleeps for no time.
+    /// Like `poll`, by the channel: arms, polls, and sleeps for no time.
     pub fn wait(&mut self, at: usize) -> Check {
-        // Waiting polls before it arms and after. What the first of these polls says would not be
-        // seen if the second found something: hence one before.
+        // Waiting polls before it arms and after. If the second poll found something, the result of
+        // the first would not be visible: hence one before.
         if self.poll(at, 16, Then::Drop)? || self.over {
             return Ok(());
         }
@@ -47,7 +47,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         result.map(drop)
     }
 
-    /// What a poll brought. Whether it was anything.
+    /// Handles the completions of a poll. Returns whether there were any.
     fn took(
         &mut self,
         at: usize,
@@ -57,7 +57,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     ) -> Check<bool> {
         let count = polled.as_ref().map_or(0, |completions| completions.len());
         let died = polled.is_err();
-        // What an earlier poll left comes first, and the device is not asked.
+        // Leftovers of an earlier poll come first, and the device is not polled.
         let is_asked = self.left[at] == 0;
         if is_asked {
             self.settle_due(at)?;
@@ -86,7 +86,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(some)
     }
 
-    /// Changes how far lives are with their end, as this completion queue knows it.
+    /// Updates the progress of ending lives, from the view of this completion queue.
     fn each_stage(&mut self, at: usize, to: impl Fn(Stage) -> Stage) {
         for life in self.lives.values_mut().filter(|life| !life.forgotten) {
             for (cq, stage) in life.cqs().into_iter().zip(&mut life.stages) {
@@ -97,7 +97,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
     }
 
-    /// What a poll said is over with the next that asks the device.
+    /// The result of a poll takes effect with the next one that polls the device.
     pub fn settle_due(&mut self, at: usize) -> Check<(usize, usize)> {
         let largest = self.largest[at] as usize;
         self.each_stage(at, |stage| match stage {
@@ -107,8 +107,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.settle_over()
     }
 
-    /// Room is free that belonged to what is over, and its buffers are home. How many entries these
-    /// were, and how many of lent memory.
+    /// Room of ended lives is free, and their buffers returned. Returns how many entries these
+    /// were, and how many of shared memory.
     fn settle_over(&mut self) -> Check<(usize, usize)> {
         let (mut entries, mut lent) = (0, 0);
         let mut home = Vec::new();
@@ -144,7 +144,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok((entries, lent))
     }
 
-    /// RC: nothing that came is missing.
+    /// RC: no received message is missing.
     fn nothing_is_lost(&self, at: usize) -> Check {
         for (&id, life) in &self.lives {
             let gone =
@@ -169,7 +169,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 self.over = true;
                 let meant =
                     self.config.has(|fault| matches!(fault, Fault::BreakCq | Fault::FailPoll));
-                (true, if meant { Ok(()) } else { Err("a completion queue died".into()) })
+                (true, if meant { Ok(()) } else { Err("a completion queue broke".into()) })
             }
             Ok(completions) => {
                 let some = !completions.is_empty();
@@ -203,12 +203,12 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     fn selective(&mut self, completion: Completion<'_, Held>, then: Then) -> Check {
         hold!(P::SELECTIVE, "a completion of a ring, and there is none");
         let qpn = completion.qp_num();
-        // One that failed must be seen: the next tells nothing of it.
+        // A failure must be handled: the next completion does not cover it.
         let is_ignored = then == Then::Ignore && completion.status().is_ok();
         let Some(slot) = self.slot_of(qpn) else { return Ok(()) };
         let any = &mut self.qps[slot].any;
         if is_ignored {
-            // It releases what it would have released; the look for room sends it home.
+            // It releases its entries later; the lookup of room returns them.
             let before = any.sends_outstanding();
             drop(completion);
             let popped = before - any.sends_outstanding();
@@ -225,7 +225,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let completed = each!(any, qp => P::complete(qp, completion), return Ok(()));
         let after = any.sends_outstanding();
         let Ok((status, released)) = completed else {
-            // Of a life before.
+            // From before a reset.
             return Ok(());
         };
         let popped = before - after;
@@ -256,8 +256,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             hold!(!matches!(opcode, WcOpcode::Recv), "a send completed as {opcode:?}");
         }
         let (entry, ids) = numbered(completion.into_entry(), &self.places);
-        // The life that the buffer was posted in; without one, the oldest, as order is all there
-        // is.
+        // The life that the buffer was posted in; without a buffer the oldest, since only the order
+        // is known.
         let life = match (&entry, ids.first()) {
             (_, Some(&buffer)) => match self.places.of(buffer) {
                 Place::Sends(life) => life,
@@ -270,7 +270,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 let mut lives = self.lives.iter();
                 let posted = |wr: &Wr| Some(wr.number) == number;
                 let found = lives.find(|(_, life)| life.sends.iter().any(posted));
-                found.map(|(&id, _)| id).ok_or("a shared buffer came back that nobody posted")?
+                found.map(|(&id, _)| id).ok_or("a shared buffer came back that was not posted")?
             }
             _ => self.oldest_with_sends(qpn)?,
         };
@@ -285,12 +285,12 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.send_done_in(slot, life, &wr, status, Came::Entry(entry), then)
     }
 
-    /// Completions of an earlier life come before those of a later one.
+    /// Completions of an earlier life come before later ones.
     fn oldest_with_sends(&self, qpn: u32) -> Check<u32> {
         let mut lives = self.lives.iter();
         let may = |life: &Life| life.qpn == qpn && !life.sends.is_empty() && !life.is_quiet();
         let found = lives.find(|(_, life)| may(life));
-        found.map(|(&id, _)| id).ok_or_else(|| format!("QP {qpn:#x}: a send of nobody completed"))
+        found.map(|(&id, _)| id).ok_or_else(|| format!("QP {qpn:#x}: an unknown send completed"))
     }
 
     fn send_done(
@@ -364,7 +364,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// Whether a send of this life may end like this.
+    /// Whether a send of this life may end with this status.
     fn allowed(&mut self, life: u32, status: Result<(), WcStatus>) -> Check {
         let Some(life) = self.lives.get_mut(&life) else { return Ok(()) };
         let Err(status) = status else {
@@ -416,7 +416,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             }
             Outcome::Failed(failed) => {
                 let status = failed.error.status;
-                // It was too short; on UC and UD a queue of its own keeps it for the next message.
+                // It was too short; on UC and UD a queue pair's own queue keeps it for the next
+                // message.
                 let may = self.config.short && (T::RELIABLE || P::SHARED);
                 let is_short = status == WcStatus::LocLen && may;
                 self.tally.short += is_short as u64;
@@ -443,7 +444,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// As `receive_done`, of one that had no buffer: only its order tells which it was.
+    /// Like `receive_done`, without a buffer: only its order identifies it.
     fn empty_receive_done(&mut self, at: usize, qpn: u32) -> Check {
         let mut lives = self.lives.values_mut();
         let may = |life: &&mut Life| {
@@ -451,13 +452,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         };
         let wr = lives.find(may).and_then(|life| life.recvs.pop_front());
         let Some(wr) = wr else {
-            return Err(format!("QP {qpn:#x}: a receive of nobody completed"));
+            return Err(format!("QP {qpn:#x}: an unknown receive completed"));
         };
         hold!(wr.buffers.is_empty(), "a receive of {:?} completed without its buffers", wr.buffers);
         Ok(())
     }
 
-    /// The receive queue's books: the oldest of the queue, or one of the shared queue.
+    /// Updates the receive queue: the oldest of the queue, or one of the shared queue.
     fn receive_done(&mut self, at: usize, qpn: u32, entry: Held, then: Then) -> Check {
         let (entry, ids) = numbered(Some(entry), &self.places);
         let (Some(entry), Some(&first)) = (entry, ids.first()) else {

@@ -66,8 +66,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// What a post says, held against what it may say: how many are with the device now, and
-    /// whether nobody knows. What was not accepted goes home, or is kept.
+    /// Compares the result of a post with the legal ones. Returns how many requests the device owns
+    /// now, and whether the outcome is unknown. Rejected entries are freed or kept.
     fn settle_post(
         &mut self,
         posted: Posted,
@@ -96,7 +96,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                         back.push(*buf.context());
                         self.held.push(buf);
                     }
-                    // A shared buffer has no number to be seen; it went home with its handle.
+                    // A shared buffer has no visible number; it was freed with its handle.
                     Err(()) => back.push(u32::MAX),
                 }
             }
@@ -112,10 +112,10 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             PostErrorKind::OutcomeUnknown { errno } => {
                 let meant = |fault| matches!(fault, loopback::Fault::OutcomeUnknown { errno: e, .. } if e == errno);
                 hold!(self.config.has(meant), "no outcome, but by no fault: {said}");
-                hold!(back.is_empty(), "entries came back although nobody knows");
+                hold!(back.is_empty(), "entries came back although the outcome is unknown");
                 return Ok((n, true));
             }
-            PostErrorKind::QueueFull { .. } => {
+            PostErrorKind::QueueFull { .. } | PostErrorKind::CqFull { .. } => {
                 hold!(room < n, "{said}, but {room} fit");
                 0
             }
@@ -132,8 +132,10 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 false => wr.buffers.clone(),
             })
             .collect();
-        // A list that is full gives back the one that did not fit; those before go home.
-        let is_list = matches!(kind, PostErrorKind::QueueFull { .. }) && n > 1;
+        // A full list returns the request that did not fit; earlier ones are freed.
+        let is_full =
+            matches!(kind, PostErrorKind::QueueFull { .. } | PostErrorKind::CqFull { .. });
+        let is_list = is_full && n > 1;
         hold!(
             back == must || is_list && back.iter().all(|buffer| must.contains(buffer)),
             "{said}: {back:?} came back of {must:?}"
@@ -153,7 +155,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// A message is on its way from now on.
+    /// A message is in transit from now on.
     fn announce(&mut self, slot: usize, wr: &Wr) {
         if matches!(wr.what, What::Write | What::WriteImm) && !T::RELIABLE {
             let region = &mut self.regions[wr.region].1;
@@ -289,7 +291,7 @@ pub fn buffers_of(entry: Held) -> Vec<Result<WithId, ()>> {
     }
 }
 
-/// Posts in this form, or in the nearest there is; tells which.
+/// Posts in this form, or in the nearest possible one, which is returned.
 fn post<T: Wire<P>, P: Kind, S: rules::CanPostSend>(
     qp: &mut QueuePair<T, S, P>,
     mut work: Vec<Described>,

@@ -1,6 +1,6 @@
-//! Programs: a world's make, and the steps that run in it. Every number in a step is taken modulo
-//! what there is, so that any part of a program is a program, and a failing one can be made
-//! shorter.
+//! Programs: a world's configuration, and the steps that run in it. Every number in a step is taken
+//! modulo the number of objects, so that any part of a program is a program, and a failing one can
+//! be shortened.
 
 use proverbs::completion::WcStatus;
 use proverbs::loopback::{Fault, Personality, Script};
@@ -8,7 +8,7 @@ use proverbs::transport::Transport;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// What is drawn from.
+/// The source of random numbers.
 pub struct Dice(Pcg32);
 
 impl Dice {
@@ -58,25 +58,27 @@ const MAKES: [Make; 10] = [
     Make::UdSelectiveShared,
 ];
 
-/// What a world is made of.
+/// The configuration of a world.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub make: Make,
     pub personality: Personality,
-    /// Queue pairs, two by two.
+    /// Queue pairs, connected in pairs.
     pub pairs: usize,
     pub cqs: usize,
-    /// What completion queues have room for at first, beyond what is booked; `None`: for much.
+    /// Room of completion queues at first, beyond bookings; `None`: plenty.
     pub spare: Option<u32>,
+    /// Whether their entries are shared: each post claims what it needs.
+    pub shares: bool,
     pub send_depth: u32,
     pub recv_depth: u32,
     pub buffers: usize,
-    /// `rnr_retry`, `None` for ever.
+    /// `rnr_retry`; `None` means forever.
     pub rnr_retry: Option<u8>,
     /// Whether a lost message is sent again.
     pub timeout: bool,
-    /// Whether work requests without a buffer are posted; then a reset is settled at once, because
-    /// nothing but their order tells their completions apart.
+    /// Whether work requests without a buffer are posted; then a reset is settled at once, since
+    /// only the order distinguishes their completions.
     pub bufferless: bool,
     /// Whether messages are sent that are longer than some receives, and receives without a buffer
     /// posted.
@@ -85,7 +87,7 @@ pub struct Config {
     pub faults: Vec<Chance>,
 }
 
-/// A fault, and once in how many occasions.
+/// A fault that happens once in this many occasions.
 #[derive(Clone, Copy, Debug)]
 pub struct Chance(pub Fault, pub u32);
 
@@ -100,7 +102,7 @@ impl Config {
                     let rare =
                         matches!(fault, Fault::BreakCq | Fault::FailPoll | Fault::NeverReady);
                     let often = 4 + dice.below(60);
-                    // Few of its occasions come.
+                    // It has few occasions.
                     let common = matches!(fault, Fault::FlushLate { .. });
                     let often = match (rare, common) {
                         (true, _) => often * 20,
@@ -124,6 +126,7 @@ impl Config {
             pairs,
             cqs: 1 + dice.below(3) as usize,
             spare: if dice.one_in(2) { Some(dice.below(60)) } else { None },
+            shares: dice.one_in(3),
             send_depth: 1 + dice.below(9),
             recv_depth: 1 + dice.below(9),
             buffers: 4 + dice.below(40) as usize,
@@ -136,7 +139,7 @@ impl Config {
         }
     }
 
-    /// Whether the completions of a queue pair that is gone may go with it.
+    /// Whether the completions of a destroyed queue pair may be removed with it.
     pub fn takes_completions_along(&self) -> bool {
         !matches!(self.personality, Personality::Plain | Personality::Rxe)
     }
@@ -145,7 +148,7 @@ impl Config {
         let script = Script::seeded(self.script_seed);
         self.faults.iter().fold(script, |script, chance| {
             let rule = chance.0.one_in(chance.1);
-            // Queue pairs alone are refused to be destroyed.
+            // Only queue pairs refuse to be destroyed.
             script.with(if chance.0 == Fault::Busy { rule.on_transport::<T>() } else { rule })
         })
     }
@@ -178,7 +181,7 @@ const ALL: [Fault; 20] = [
     Fault::Busy,
 ];
 
-/// One thing that a program does.
+/// One action of a program.
 #[derive(Clone, Debug)]
 pub enum Step {
     Send {
@@ -200,7 +203,7 @@ pub enum Step {
     Arm {
         cq: u8,
     },
-    /// One transition further on to RTS.
+    /// One transition towards RTS.
     Advance {
         qp: u8,
     },
@@ -228,19 +231,19 @@ pub enum Step {
         qp: u8,
         politely: bool,
     },
-    /// A new one in the place of one that is gone.
+    /// A new one instead of one that is gone.
     Create {
         qp: u8,
     },
     Reclaim {
         cq: u8,
     },
-    /// To more than is booked, or 20 less at most.
+    /// To more than is booked, or at most 20 less.
     Resize {
         cq: u8,
         by: u8,
     },
-    /// It leaks, and goes on.
+    /// It leaks, and still works.
     Forget {
         qp: u8,
     },
@@ -248,7 +251,7 @@ pub enum Step {
     Fail {
         qp: u8,
     },
-    /// Buffers that the program kept go home.
+    /// Frees the buffers that the program kept.
     LetGo,
 }
 
@@ -259,11 +262,11 @@ pub enum Form {
     Unsignaled,
     Chain,
     List,
-    /// Put together, and dropped.
+    /// Filled, and dropped.
     DroppedList,
 }
 
-/// What a receive fills.
+/// The memory for a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Into {
     Buf,
@@ -271,12 +274,12 @@ pub enum Into {
     Nothing,
 }
 
-/// What becomes of a completion's entry.
+/// The use of a completion's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     Keep,
     Drop,
-    /// The completion is dropped as it is: one of a ring releases nothing then.
+    /// The completion is dropped unused: one of a ring then releases nothing.
     Ignore,
     Forget,
 }

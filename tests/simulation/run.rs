@@ -11,7 +11,7 @@ use crate::program::{Config, Dice, Make, Step, step};
 use crate::wire::*;
 use crate::world::{Tally, World};
 
-/// What was done in all.
+/// The totals of all worlds.
 #[derive(Clone, Copy, Default)]
 pub struct Figures {
     pub tally: Tally,
@@ -67,7 +67,7 @@ pub fn draw(seed: u64, steps: usize) -> (Config, Vec<Step>) {
     (config, (0..steps).map(|_| step(&mut dice)).collect())
 }
 
-/// Runs a program. What went wrong, and at which step, if something did.
+/// Runs a program. Returns the failure and its step, if there was one.
 pub fn run(config: &Config, steps: &[Step]) -> Result<Figures, String> {
     match config.make {
         Make::RcAll => catch::<Rc, AllOwn>(config, steps),
@@ -93,7 +93,7 @@ fn whole<T: Wire<P>, P: Kind>(config: &Config, steps: &[Step]) -> Result<Figures
     for (i, step) in steps.iter().enumerate() {
         let done = world.step(step);
         if let Err(why) = done {
-            // What is wrong already would only go wrong again.
+            // An inconsistent world would only fail again.
             std::mem::forget(world);
             return Err(format!("step {i}: {why}"));
         }
@@ -108,7 +108,7 @@ fn whole<T: Wire<P>, P: Kind>(config: &Config, steps: &[Step]) -> Result<Figures
     Ok(Figures { tally, worlds: 1, injected })
 }
 
-/// Every buffer comes home, by one road or the other.
+/// Every buffer returns, by completions or by cleanup.
 fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
     world.fabric.inject(loopback::Script::default());
     let politely = seed % 2 == 0;
@@ -125,8 +125,8 @@ fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
         world.reclaim(at)?;
     }
     world.check()?;
-    // What is left in the shared receive queue comes back when that is gone, for which no queue
-    // pair may be left.
+    // Receives that are left in the shared receive queue return when it is gone, which requires
+    // that no queue pair is left.
     world.srq = AnySrq::None;
     let leaked = world.lives.values().any(|life| life.forgotten);
     if !leaked {
@@ -138,7 +138,7 @@ fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
     for cq in &mut world.cqs {
         got += world.pool.reclaim(cq);
     }
-    hold!(got == 0, "{must} receives were orphaned in the shared queue, {got} did not come home");
+    hold!(got == 0, "{must} receives were orphaned in the shared queue, {got} did not return");
     let to = if leaked { Place::Forgotten } else { Place::Home };
     for wr in std::mem::take(&mut world.srq_posted) {
         for buffer in wr.buffers {
@@ -155,7 +155,7 @@ fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
     world.step(&Step::LetGo)?;
     let forgotten = world.places.count(Place::Forgotten);
     let (home, all) = (world.pool.available(), world.pool.count());
-    hold!(home + forgotten == all, "{home} of {all} buffers are home, {forgotten} were forgotten");
+    hold!(home + forgotten == all, "{home} of {all} buffers are free, {forgotten} were forgotten");
     if !leaked && !world.places.any_forgotten() {
         let World { cqs, channel, regions, open, pool, pd, dev, .. } = world;
         pool.destroy().map_err(|refused| refused.error.to_string())?;
@@ -171,15 +171,15 @@ fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
     Ok(())
 }
 
-/// After a completion queue died: everything is dropped, and no buffer is in two places.
+/// After a completion queue broke: everything is dropped, and no buffer is in two places.
 fn end_rudely<T: Wire<P>, P: Kind>(world: World<T, P>) -> Check {
     let World { held, qps, srq, cqs, pool, .. } = world;
     let count = held.len();
     drop((qps, srq));
     drop(cqs);
     let (home, all) = (pool.available(), pool.count());
-    hold!(home + count <= all, "{home} buffers are home and {count} here, of {all}");
+    hold!(home + count <= all, "{home} buffers are free and {count} here, of {all}");
     drop(held);
-    hold!(pool.available() == home + count, "a buffer was dropped and did not go home");
+    hold!(pool.available() == home + count, "a buffer was dropped and did not return");
     Ok(())
 }

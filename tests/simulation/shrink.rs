@@ -1,4 +1,4 @@
-//! A failing program, made short and printed.
+//! Shortens a failing program and prints it.
 
 use std::cell::RefCell;
 use std::panic::PanicHookInfo;
@@ -10,7 +10,7 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// A panic in a world is a finding, not the end.
+/// A panic in a world is a finding; it does not end the run.
 pub fn note_panic(info: &PanicHookInfo<'_>) {
     PANIC.set(info.to_string());
 }
@@ -19,7 +19,7 @@ pub fn noted_panic() -> String {
     PANIC.take()
 }
 
-/// What a failure says, without its numbers: a shorter program has to fail in the same way.
+/// A failure message without its numbers: a shorter program must fail in the same way.
 fn kind(why: &str) -> String {
     let why = why
         .split_once(": ")
@@ -28,7 +28,7 @@ fn kind(why: &str) -> String {
     why.chars().filter(|c| c.is_alphabetic() || *c == ' ').collect()
 }
 
-/// Takes steps out while the program still fails.
+/// Removes steps while the program still fails.
 fn shorten(config: &Config, mut steps: Vec<Step>, why: &str) -> (Vec<Step>, String) {
     let mut why = why.to_owned();
     let mut piece = steps.len().max(2) / 2;
@@ -50,7 +50,7 @@ fn shorten(config: &Config, mut steps: Vec<Step>, why: &str) -> (Vec<Step>, Stri
 pub fn report(world: u64, mut config: Config, steps: Vec<Step>, why: &str) {
     println!("world {world} fails: {why}\nmaking the program shorter ...");
     let (mut steps, mut why) = shorten(&config, steps, why);
-    // Without the faults that do not matter, and once more, as they do not happen any more.
+    // Removes the irrelevant faults, and shortens again without them.
     for i in (0..config.faults.len()).rev() {
         let mut less = config.clone();
         less.faults.remove(i);

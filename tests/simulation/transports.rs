@@ -1,5 +1,5 @@
-//! How each transport posts, with each profile: everything here is written out by macros, since
-//! what may be posted where is a matter of types.
+//! How each transport posts, with each profile. Macros write everything out, since types decide
+//! what may be posted.
 
 use proverbs::device::AhIndex;
 use proverbs::post::SendList;
@@ -65,7 +65,7 @@ macro_rules! create {
         $parents.pd.create_qp($parents.send, $parents.recv, $parents.depth)
     }};
     (yes, $t:ident, $parents:ident, $srq:ident) => {{
-        let AnySrq::$t(srq) = $srq else { unreachable!("the world has one") };
+        let AnySrq::$t(srq) = $srq else { unreachable!("the world has a shared receive queue") };
         let Parents { pd, send, recv, depth } = $parents;
         pd.create_qp(send, recv, Depth::on_srq(depth.send, srq))
     }};
@@ -245,7 +245,7 @@ Any::Draining(qp) => match qp.into_sqd() {
     };
 }
 
-/// To SQD, unless the device has moved it meanwhile.
+/// To SQD, unless the device has moved it before.
 fn stop<T: Transport, P: Profile>(qp: QueuePair<T, Rts, P>) -> Any<T, P>
 where
     Drain: Transition<T, Rts, P, To = Draining>,

@@ -1,4 +1,4 @@
-//! The steps that move queue pairs between states, and in and out of being.
+//! The steps that move queue pairs between states, and that create and destroy them.
 
 use proverbs::loopback::Fault;
 use proverbs::prelude::*;
@@ -22,30 +22,38 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.lives.insert(life, Life { qpn, slot, send_cq, recv_cq, ..Life::default() });
     }
 
-    /// Unless a completion queue has no room for it.
+    /// Creates a queue pair, unless a completion queue has no room for it.
     pub fn create(&mut self, slot: usize) -> Check {
         let depth = Self::depth(&self.config);
-        // And a drain's sentinel.
-        let booked = [depth.send as usize + 1, depth.recv as usize];
+        // And a drain's marker.
+        let booked = match self.config.shares {
+            true => [0, 0],
+            false => [depth.send as usize + 1, depth.recv as usize],
+        };
         let (send_cq, recv_cq) = (self.qps[slot].send_cq, self.qps[slot].recv_cq);
         let fits = (0..self.cqs.len()).all(|at| {
             let needs = |cq, room| if cq == at { room } else { 0 };
             let is_new = P::SHARED && !self.srq_books_on.contains(&recv_cq);
             let of_srq = if is_new { self.config.buffers } else { 0 };
             let needed = needs(send_cq, booked[0]) + needs(recv_cq, booked[1] + of_srq);
-            self.booked(at) + needed <= self.cqs[at].capacity() as usize
+            let taken = if self.config.shares { self.claimed(at) } else { self.booked(at) };
+            taken + needed <= self.cqs[at].capacity() as usize
         });
         let (send, recv) = (&self.cqs[send_cq], &self.cqs[recv_cq]);
         let made = T::create(Parents { pd: &self.pd, send, recv, depth }, &self.srq);
         let made = match made {
             Ok(made) => made,
             Err(error) => {
-                let is_full = matches!(error.kind(), ErrorKind::CqTooSmall { .. });
-                hold!(is_full && !fits, "QP {slot}: there is room, and it is not made: {error}");
+                let is_full =
+                    matches!(error.kind(), ErrorKind::CqTooSmall { .. } | ErrorKind::CqFull { .. });
+                hold!(
+                    is_full && !fits,
+                    "QP {slot}: there is room, but it cannot be created: {error}"
+                );
                 return Ok(());
             }
         };
-        hold!(fits, "QP {slot}: it is made, and there is no room");
+        hold!(fits, "QP {slot}: it was created, but there is no room");
         let mut any = Any::Reset(made);
         let way = T::way_to(&mut any, &self.dev, &self.pd);
         let qp = &mut self.qps[slot];
@@ -90,27 +98,28 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.qps[slot].any = any;
     }
 
-    /// The end of a life: what the ring held went home with it.
+    /// The end of a life: the entries of its ring were freed.
     fn end_life(&mut self, slot: usize, is_reset: bool) -> Check {
         let id = self.qps[slot].life;
         let mut sends = std::mem::take(&mut self.life(slot).sends);
         let outstanding = [sends.len(), self.life(slot).recvs.len()];
         let mut left = outstanding;
         if !is_reset {
-            // What completed before a reset may take room still.
+            // Completions from before a reset may still take room.
             let qpn = self.qps[slot].qpn;
             for life in self.lives.values().filter(|life| life.qpn == qpn) {
                 left[0] += life.withheld.0;
                 left[1] += life.withheld.1;
             }
         }
-        // Messages that did not complete may never come; nobody will tell.
+        // Messages that did not complete may never arrive, without a report.
         for wr in &sends {
             self.doubt(wr.to, wr.number);
         }
         if self.config.takes_completions_along() {
             self.miss_arrivals(slot);
         }
+        self.life(slot).left = outstanding;
         if is_reset {
             let life = self.life(slot);
             life.withheld = (outstanding[0], outstanding[1]);
@@ -122,7 +131,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
         let life = self.life(slot);
         life.sends = sends;
-        // What has nothing outstanding is over at once.
+        // Without outstanding work it is over at once.
         life.stages = left.map(|left| if left == 0 { Stage::Over } else { Stage::Ended });
         if life.is_quiet() {
             life.withheld = (0, 0);
@@ -136,7 +145,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// What has arrived may never be told.
+    /// Messages that arrived may never be reported.
     fn miss_arrivals(&mut self, slot: usize) {
         let stream = self.streams.entry(self.qps[slot].qpn).or_default();
         stream.0.iter_mut().for_each(|message| message.drained = true);
@@ -149,14 +158,14 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
     }
 
-    /// Whether the device might take receives of the shared queue along, were it destroyed now.
+    /// Whether the device might remove receives of the shared queue if it were destroyed now.
     fn may_lose_receives(&self, slot: usize) -> bool {
         let qp = &self.qps[slot];
         let lives = !matches!(qp.any, Any::Reset(_) | Any::Gone);
         P::SHARED && lives && !qp.is_drained && !self.srq_posted.is_empty()
     }
 
-    /// To RESET; or away, where a reset might lose receives.
+    /// Resets it; or destroys it, if a reset might lose receives.
     pub fn reset(&mut self, slot: usize) -> Check {
         let loses = self.may_lose_receives(slot) && !matches!(self.qps[slot].any, Any::Init(_));
         let any = self.qps[slot].any.take();
@@ -175,7 +184,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             }
         }
         self.end_life(slot, true)?;
-        // The booking goes on.
+        // The booking stays.
         let booked = std::mem::take(&mut self.life(slot).booked);
         self.begin_life(slot);
         self.life(slot).booked = booked;
@@ -218,8 +227,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             self.qps[slot].any = any;
             return Ok(());
         }
-        // Destroyed only when its completion queue was seen empty, since it might take receives
-        // along.
+        // Destroyed only when its completion queue was found empty, since it might remove receives.
         if is_deferred {
             return self.see_deferred_end(slot, busy);
         }
@@ -229,8 +237,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.end_life(slot, false)
     }
 
-    /// Whether the device refused twice to destroy a queue pair that was dropped, where it had
-    /// refused so often before: it stays. (With sends under way nobody knows what comes of it.)
+    /// Whether the device refused twice to destroy a dropped queue pair, given the earlier number
+    /// of refusals: it stays. (The fate of sends in transit is unknown.)
     fn is_kept(&mut self, slot: usize, busy: u64) -> bool {
         let is_kept = self.injected().busy == busy + 2;
         if is_kept {
@@ -242,10 +250,10 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         is_kept
     }
 
-    /// A queue pair that was dropped and not destroyed: its sends are flushed, or go home with it.
+    /// A queue pair that was dropped but not destroyed: its sends are flushed, or return with it.
     fn see_deferred_end(&mut self, slot: usize, busy: u64) -> Check {
-        // It is destroyed as its receives' completion queue is seen empty. Until then its sends may
-        // be flushed, though theirs was seen empty before.
+        // It is destroyed when its receives' completion queue is found empty. Until then its sends
+        // may be flushed, though their queue was found empty before.
         let life = self.life(slot);
         let sends = if life.send_cq == life.recv_cq { Stage::Ended } else { Stage::Alive };
         life.stages = [sends, Stage::Ended];
@@ -256,7 +264,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.settle()?;
         if !self.over && self.is_kept(slot, busy) {
             self.over = is_busy;
-            // It was taken for over.
+            // It was assumed to be over.
             let life = self.life(slot);
             (life.stages, life.booked) = ([Stage::Alive; 2], booked);
             return Ok(());
@@ -274,9 +282,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// The queue pair leaks: it goes on to receive, and what it has comes back by completions or
-    /// not at all. (With sends under way nobody could tell what it still does to its peer's
-    /// memory.)
+    /// The queue pair leaks: it still receives, and its buffers return by completions or not at
+    /// all. (The effect of sends in transit on the peer's memory would be unknown.)
     pub fn forget(&mut self, slot: usize) {
         if matches!(self.qps[slot].any, Any::Gone) || !self.life(slot).sends.is_empty() {
             return;
@@ -310,7 +317,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 };
             });
             self.cqs.insert(at, cq);
-            // Behind the drain's own, others' completions may be left of its last poll.
+            // After the drain's own, foreign completions may be left of its last poll.
             self.left[at] = UNKNOWN;
             self.qps[slot].any = Any::Error(qp);
             result?;
@@ -319,7 +326,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                     hold!(poisoned == (false, false), "QP {slot}: a poisoned queue was drained")
                 }
                 Err(_) if poisoned != (false, false) => return self.settle(),
-                // Nobody knows what became of the drain's own work request.
+                // The outcome of the marker is unknown.
                 Err(error) if self.knows_nothing_of(&error) => {
                     self.reset(slot)?;
                     return self.settle();
@@ -330,7 +337,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 }
                 Err(error) => return Err(format!("QP {slot}: {error}")),
             }
-            // What is left on the queues that were drained had no buffer.
+            // Requests that are left on the drained queues had no buffer.
             let (sends, recvs) = (at == send_cq, at == recv_cq);
             let life = self.life(slot);
             let left = |queue: &std::collections::VecDeque<Wr>| {
@@ -358,12 +365,12 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         is_eio && self.config.has(|fault| matches!(fault, Fault::OutcomeUnknown { .. }))
     }
 
-    /// An entry of the queue pair that is drained: of its sends, or of its receives, the oldest.
+    /// An entry of the drained queue pair: the oldest of its sends or of its receives.
     fn drained(&mut self, slot: usize, entry: Held) -> Check {
         let id = self.qps[slot].life;
         let (entry, ids) = numbered(Some(entry), &self.places);
         let Some(entry) = entry else { return Ok(()) };
-        // A shared buffer has no number to be seen; it can only be a send.
+        // A shared buffer has no visible number; it can only be a send.
         let of_receives =
             ids.first().is_some_and(|&buffer| self.places.of(buffer) == Place::Receives(id));
         let first = |wr: &Wr| if ids.is_empty() { wr.is_shared } else { wr.buffers == ids };
@@ -372,14 +379,17 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let mut skipped = Vec::new();
         let wr = loop {
             let Some(wr) = queue.pop_front() else {
-                return Err(format!("QP {slot}: a drain gave {entry:?}, which is not outstanding"));
+                return Err(format!(
+                    "QP {slot}: a drain returned {entry:?}, which is not \
+                    outstanding"
+                ));
             };
             if first(&wr) {
                 break wr;
             }
             hold!(
                 wr.buffers.is_empty(),
-                "QP {slot}: a drain gave {entry:?} before {:?}",
+                "QP {slot}: a drain returned {entry:?} before {:?}",
                 wr.buffers
             );
             skipped.push(wr);
@@ -390,18 +400,18 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
         let place = if of_receives { Place::Receives(id) } else { Place::Sends(id) };
         let got = self.came_back_as(entry, place, &wr)?;
-        hold!(got == wr.buffers, "QP {slot}: a drain gave {got:?} for {:?}", wr.buffers);
+        hold!(got == wr.buffers, "QP {slot}: a drain returned {got:?} for {:?}", wr.buffers);
         Ok(())
     }
 
-    /// Entries without a buffer can only be told apart by their order: no stale ones may be about.
+    /// Entries without a buffer are distinguished only by their order: there must be no stale ones.
     pub fn settle_if_bufferless(&mut self) -> Check {
         if self.config.bufferless { self.settle() } else { Ok(()) }
     }
 
-    /// Polls everything empty.
+    /// Polls all queues until they are empty.
     pub fn settle(&mut self) -> Check {
-        // Twice: what one queue's poll sets off may complete into another.
+        // Twice: a poll of one queue may cause completions in another.
         for _ in 0..2 {
             for at in 0..self.cqs.len() {
                 while !self.over && self.poll(at, 16, Then::Drop)? {}
@@ -410,7 +420,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// Takes back what is over, and counts it. One call takes all, and counts its own.
+    /// Takes back orphaned entries, and counts them. One call takes all, and counts its own.
     pub fn reclaim(&mut self, at: usize) -> Check {
         let (must, lent) = if self.left[at] == 0 { self.settle_due(at)? } else { (0, 0) };
         let lent_first = self.tally.steps % 2 == 0;
@@ -420,7 +430,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let expected = if lent_first { (0, lent) } else { (must, 0) };
         hold!(
             (got, got_lent) == expected,
-            "reclaim gave back {got} entries and {got_lent} lent ones, {must} and {lent} were orphaned"
+            "reclaim returned {got} entries and {got_lent} shared ones, {must} and {lent} were \
+             orphaned"
         );
         Ok(())
     }

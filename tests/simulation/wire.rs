@@ -1,4 +1,4 @@
-//! What depends on types: queue pairs in whichever state, and how each make posts.
+//! The parts that depend on types: queue pairs in any state, and how each configuration posts.
 
 use proverbs::device::AhIndex;
 use proverbs::memory::OpenBuf;
@@ -35,7 +35,7 @@ profiles! {
     SelectiveShared SharedRq Selective;
 }
 
-/// A send with all that it needs.
+/// A send with all its parameters.
 pub struct Described {
     pub number: u64,
     pub what: What,
@@ -43,7 +43,7 @@ pub struct Described {
     pub imm: u32,
     pub remote: RemoteSlice<RemoteAll>,
     pub operands: (u64, u64),
-    /// Fenced, signaled or solicited, where that has a meaning.
+    /// Fenced, signaled or solicited, if that has a meaning.
     pub flag: bool,
     pub to: Option<wr::Destination>,
 }
@@ -94,7 +94,7 @@ impl<T: Transport, P: Profile> Any<T, P> {
         std::mem::replace(self, Any::Gone)
     }
 
-    /// Destroys it; or it comes back, if the device refused.
+    /// Destroys it; returns it if the device refused.
     pub fn destroy(self) -> Result<(), Self>
     where
         P: Kind,
@@ -113,7 +113,7 @@ impl<T: Transport, P: Profile> Any<T, P> {
         each_state!(Reset Init Rtr Rts Draining Sqd Sqe Error)
     }
 
-    /// Moves it to RESET; or it comes back, if receives might be lost.
+    /// Moves it to RESET; returns it if receives might be lost.
     pub fn reset(self) -> Result<Self, Self> {
         macro_rules! each_state {
             ($($state:ident)*) => {
@@ -142,12 +142,12 @@ impl<T: Transport, P: Profile> Any<T, P> {
     }
 }
 
-/// The outcome of a selective completion: what it released, or the completion back.
+/// The outcome of a selective completion: the released entries, or the completion itself.
 pub type Settled<'cq> = Result<(Result<(), WcStatus>, Vec<Held>), Completion<'cq, Held>>;
 
 pub type Srq<T> = SharedReceiveQueue<T, Held, Max<2>>;
 
-/// A shared receive queue, if the make has one.
+/// A shared receive queue, if the configuration has one.
 pub enum AnySrq {
     None,
     Rc(Srq<Rc>),
@@ -190,7 +190,7 @@ pub struct Parents<'a> {
     pub depth: Depth,
 }
 
-/// What a transport and a profile decide together.
+/// The parts that a transport and a profile decide together.
 pub trait Wire<P: Kind>: Bring<P> {
     const RELIABLE: bool;
 
@@ -201,12 +201,12 @@ pub trait Wire<P: Kind>: Bring<P> {
         work: Described,
         inline: &'d [u8; INLINE],
     ) -> Posted;
-    /// As a chain, if a macro is written out for these; else they come back.
+    /// Posts a chain, if there is a macro for these; otherwise returns them.
     fn chain<S: CanPostSend>(
         qp: &mut QueuePair<Self, S, P>,
         work: Vec<Described>,
     ) -> Result<Posted, Vec<Described>>;
-    /// One, signaled unless it must not be and need not be.
+    /// Posts one, signaled unless it must not be and need not be.
     fn one<S: CanPostSend>(
         qp: &mut QueuePair<Self, S, P>,
         work: Described,

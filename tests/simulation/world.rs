@@ -1,4 +1,4 @@
-//! A world: devices, queues and buffers, the model beside them, and the steps that move both.
+//! A world: devices, queues and buffers, the model, and the steps that change both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use crate::program::*;
 use crate::support::{Device, Wish};
 use crate::wire::*;
 
-/// As many completions as nobody knows.
+/// An unknown number of completions.
 pub const UNKNOWN: usize = usize::MAX;
 
 pub const CAPACITY: usize = 192;
 pub const REGION: usize = 512;
 pub const INLINE: usize = 16;
 
-/// What came of a world.
+/// The result of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub steps: u64,
     pub completions: u64,
     pub bytes: u64,
-    /// Of messages that their sender was told are sent, and that never came; by design 0 on RC.
+    /// Messages that were acknowledged to their sender and never arrived; by design 0 on RC.
     pub lost_unreliable: u64,
     pub reclaimed: u64,
     pub refused: u64,
@@ -46,9 +46,9 @@ pub struct Qp<T: Transport, P: Profile> {
     pub way: Option<AhIndex>,
     /// The number that it was last connected to.
     pub peer: u32,
-    /// A post had no known outcome: of sends, of receives.
+    /// A post had an unknown outcome: of sends, of receives.
     pub poisoned: (bool, bool),
-    /// A drain was the last that it did.
+    /// A drain was its last operation.
     pub is_drained: bool,
 }
 
@@ -60,16 +60,16 @@ pub struct World<T: Wire<P>, P: Kind> {
     pub srq: AnySrq,
     pub srq_poisoned: bool,
     pub srq_posted: Vec<Wr>,
-    /// The completion queues that it has booked room on.
+    /// The completion queues on which it has bookings.
     pub srq_books_on: BTreeSet<usize>,
     pub cqs: Vec<Cq>,
-    /// Of each, the most completions that it ever had room for.
+    /// The largest capacity that each ever had.
     pub largest: Vec<u32>,
-    /// Of each, how many completions an earlier poll left.
+    /// The completions that an earlier poll of each left.
     pub left: Vec<usize>,
     pub channel: Option<CompletionChannel>,
     pub regions: Vec<(MemoryRegion<RemoteAll>, Region)>,
-    /// What is sent from by the piece.
+    /// The region whose pieces are sent.
     pub open: MemoryRegion<RemoteRead>,
     pub pool: Pool<u32>,
     pub pd: ProtectionDomain,
@@ -81,7 +81,7 @@ pub struct World<T: Wire<P>, P: Kind> {
     pub next_life: u32,
     pub streams: BTreeMap<u32, Stream>,
     pub next: u64,
-    /// A completion queue died, and with it what is known.
+    /// A completion queue broke, and the model's knowledge with it.
     pub over: bool,
     pub tally: Tally,
 }
@@ -93,15 +93,17 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let pd = dev.ctx.alloc_pd().expect("a domain");
         let count = config.buffers;
         let pool = pd.pool(CAPACITY).contexts(|i| i as u32).create(count).expect("a pool");
-        // In every other world, as what is forgotten keeps its descriptor.
+        // In every other world, since a forgotten channel keeps its descriptor.
         let has_channel = config.script_seed % 4 < 2;
         let channel = has_channel.then(|| dev.ctx.create_comp_channel().expect("a channel"));
         let cq = |at| {
             let spare = config.spare.map(|spare| spare + Self::booked_at_first(config, at).max(1));
             let capacity = spare.unwrap_or(4000);
+            let builder = dev.ctx.cq(capacity);
+            let builder = if config.shares { builder.shared_budget() } else { builder };
             let made = match &channel {
-                Some(channel) => dev.ctx.cq(capacity).channel(channel).create(),
-                None => dev.ctx.create_cq(capacity),
+                Some(channel) => builder.channel(channel).create(),
+                None => builder.create(),
             };
             made.expect("a queue")
         };
@@ -171,9 +173,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         (slot % config.cqs, (slot / 2 + 1) % config.cqs)
     }
 
-    /// What is booked on a completion queue by all queue pairs.
+    /// The bookings of all queue pairs on a completion queue.
     fn booked_at_first(config: &Config, at: usize) -> u32 {
-        let depth = Self::depth(config);
+        let depth = match config.shares {
+            // Fewer entries than the depths.
+            true => Depth { send: 0, recv: 0 },
+            false => Self::depth(config),
+        };
         let (mut booked, mut receives) = (0, false);
         for slot in 0..config.pairs * 2 {
             let (send_cq, recv_cq) = Self::cqs_of(config, slot);
@@ -275,7 +281,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(Some(buf))
     }
 
-    /// A buffer of the program's goes home.
+    /// Frees a buffer of the program.
     pub fn drop_buffer(&mut self, buf: WithId) -> Check {
         self.places.go(*buf.context(), Place::Program, Place::Home)
     }
@@ -287,15 +293,15 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// What must hold after every step.
+    /// The invariants after every step.
     pub fn check(&mut self) -> Check {
         let home = self.places.count(Place::Home);
         let available = self.pool.available();
-        hold!(home == available, "{home} buffers are home, the pool says {available}");
+        hold!(home == available, "{home} buffers are free, the pool says {available}");
         let held = self.places.count(Place::Program);
         hold!(
             held == self.held.len(),
-            "{held} buffers are the program's, it has {}",
+            "the program should have {held} buffers, and has {}",
             self.held.len()
         );
         for slot in 0..self.qps.len() {
@@ -304,13 +310,40 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         (0..self.cqs.len()).try_for_each(|at| self.check_bookings(at))
     }
 
-    /// Who may still complete into a queue has booked room there, and nobody else.
+    /// Exactly the queues that may still complete here have bookings.
     fn check_bookings(&self, at: usize) -> Check {
         let booked = self.booked(at);
+        if self.config.shares {
+            return self.check_claims(at, booked);
+        }
         let cq = &self.cqs[at];
         let is = (cq.capacity() - cq.unbooked()) as usize;
-        hold!(is == booked, "CQ {at}: {is} are booked by its count, {booked} by ours");
+        hold!(is == booked, "CQ {at}: it counts {is} booked entries, the model {booked}");
         Ok(())
+    }
+
+    /// Claimed is at most what may still complete, and for a ring one entry more.
+    fn check_claims(&self, at: usize, booked: usize) -> Check {
+        let mut most = booked;
+        for life in self.lives.values() {
+            let now = [life.sends.len(), life.recvs.len()];
+            for (direction, _) in life.cqs().into_iter().enumerate().filter(|(_, cq)| *cq == at) {
+                most += match life.stages[direction] {
+                    Stage::Over => continue,
+                    Stage::Alive => now[direction],
+                    Stage::Ended | Stage::Known { .. } => life.left[direction],
+                };
+                most += (P::SELECTIVE && direction == 0) as usize;
+            }
+        }
+        let is = self.claimed(at);
+        hold!(booked <= is && is <= most, "CQ {at}: {is} are claimed, of {booked} to {most}");
+        Ok(())
+    }
+
+    /// The entries of a completion queue that are not free.
+    pub fn claimed(&self, at: usize) -> usize {
+        (self.cqs[at].capacity() - self.cqs[at].unbooked()) as usize
     }
 
     /// The room that is booked on a completion queue.
@@ -321,16 +354,16 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         booked + if of_srq { self.config.buffers } else { 0 }
     }
 
-    /// It has room for more or for less, if not for less than is booked.
+    /// It gets more or less room, but not less than is booked.
     fn resize(&mut self, at: usize, by: u8) -> Check {
-        let booked = self.booked(at) as u32;
+        let booked = if self.config.shares { self.claimed(at) } else { self.booked(at) } as u32;
         let asked = (booked + u32::from(by)).saturating_sub(20).max(1);
         let cq = &mut self.cqs[at];
         match cq.resize(asked) {
             Ok(()) => hold!(asked >= booked, "CQ {at}: {booked} are booked, and it has {asked}"),
             Err(error) => hold!(
                 matches!(error.kind(), ErrorKind::Booked { .. }) && asked < booked,
-                "CQ {at}: {booked} are booked, {asked} were asked for: {error}"
+                "CQ {at}: {booked} are booked, {asked} were requested: {error}"
             ),
         }
         self.largest[at] = self.largest[at].max(cq.capacity());
@@ -354,25 +387,32 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let out = (qp.any.sends_outstanding(), qp.any.recvs_outstanding());
         hold!(
             out == (sends, recvs),
-            "QP {slot}: {out:?} sends and receives are outstanding by its count, {:?} by ours",
+            "QP {slot}: it counts {out:?} outstanding sends and receives, the model {:?}",
             (sends, recvs)
         );
         let free = |poisoned, depth: usize, used| if poisoned { 0 } else { depth - used };
-        let send_room = free(qp.poisoned.0, depth.0, (sends + send_held).min(depth.0));
+        let mut send_room = free(qp.poisoned.0, depth.0, (sends + send_held).min(depth.0));
         let mut recv_room = free(qp.poisoned.1, depth.1, (recvs + recv_held).min(depth.1));
         if P::SHARED {
             recv_room = 0;
         }
         let rooms = qp.any.rooms();
+        if self.config.shares {
+            // A ring may hold one that is claimed.
+            let free = |cq: usize| self.cqs[cq].unbooked() as usize;
+            let is_held = P::SELECTIVE && rooms.0 == free(qp.send_cq) + 1;
+            send_room = send_room.min(free(qp.send_cq) + is_held as usize);
+            recv_room = recv_room.min(free(qp.recv_cq));
+        }
         hold!(
             rooms == (send_room, recv_room),
-            "QP {slot}: room for {rooms:?} sends and receives by its count, {:?} by ours",
+            "QP {slot}: it counts room for {rooms:?} sends and receives, the model {:?}",
             (send_room, recv_room)
         );
         Ok(())
     }
 
-    /// All regions hold what was written, where nothing is under way.
+    /// All regions contain the written bytes, except where requests are in transit.
     pub fn check_region(&mut self, slot: usize) -> Check {
         let (memory, region) = &mut self.regions[slot];
         let mut bytes = vec![0; REGION];
@@ -388,13 +428,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             let whole = known && piece == content(number, 64);
             hold!(
                 whole || piece.iter().all(|&byte| byte == 0),
-                "region {slot}: piece {i} is no write, or a part of one"
+                "region {slot}: piece {i} is not a write, or only part of one"
             );
         }
         Ok(())
     }
 
-    /// What the device did to the region of the peer is now known only by looking.
+    /// The effect of the device on the peer's region is unknown, so the model copies it.
     pub fn resync(&mut self, slot: usize) {
         let (memory, region) = &mut self.regions[slot ^ 1];
         memory.read_at(0, &mut region.bytes).expect("inside");

@@ -1,14 +1,14 @@
-//! Messages that tell which they are and whether they are whole.
+//! Messages that show their number and whether they are whole.
 
 use crate::Result;
 
-/// A message of its own length for each number; at least its number is in it.
+/// A message with its own length for each number, which contains at least the number.
 pub struct Content {
     /// The longest message, bytes.
     pub longest: usize,
 }
 
-/// The number of what is sent to be heard, and is no message.
+/// The number of a message that only ends the transfer.
 pub const MARKER: u32 = u32::MAX;
 
 impl Content {
@@ -24,7 +24,7 @@ impl Content {
         bytes
     }
 
-    /// The number of what arrived, if every byte of it is right.
+    /// The number of an arrived message, if every byte of it is right.
     pub fn check(&self, bytes: &[u8]) -> Result<u32> {
         let head = bytes.first_chunk().ok_or("a message of less than four bytes arrived")?;
         let number = u32::from_be_bytes(*head);
@@ -39,7 +39,7 @@ impl Content {
     }
 }
 
-/// A bijection that leaves no pattern.
+/// A bijection without a visible pattern.
 fn mix(n: u32) -> u32 {
     let n = (n ^ n >> 16).wrapping_mul(0x7feb_352d);
     let n = (n ^ n >> 15).wrapping_mul(0x846c_a68b);

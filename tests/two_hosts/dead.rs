@@ -1,4 +1,4 @@
-//! A peer that is gone in mid-transfer: a typed error in bounded time, and every buffer back.
+//! A peer disappears in mid-transfer: a typed error in bounded time, and every buffer back.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use crate::Result;
 use crate::station::{Idle, Station};
 use crate::talk::Talk;
 
-/// Messages until the peer goes.
+/// Messages before the peer disappears.
 const ENOUGH: usize = 20;
 const RECVS: usize = 32;
 /// Seven tries of 67 ms (`RcConnector`'s defaults) are half a second; emulated guests are slow.
 const BOUND: Duration = Duration::from_secs(30);
-/// Soft-RoCE keeps a device half alive that is removed while a process has it open: its peer hears
-/// from it now and then, and takes between 5 and 50 s to give it up.
+/// If a device is removed while a process has it open, Soft-RoCE keeps it half alive: its peer
+/// still gets packets now and then, and takes between 5 and 50 s to give up.
 const REMOVED: Duration = Duration::from_secs(100);
 
-/// Keeps the send queue full until the peer is gone, and sees everything come home.
+/// Keeps the send queue full until the peer is gone, and checks that every buffer returns.
 pub fn notice(station: &mut Station, talk: &mut Talk) -> Result<String> {
     notice_within(BOUND, station, talk)
 }
 
-/// As `notice`, of a peer whose device is removed.
+/// Like `notice`, for a peer whose device is removed.
 pub fn notice_removal(station: &mut Station, talk: &mut Talk) -> Result<String> {
     notice_within(REMOVED, station, talk)
 }
@@ -34,14 +34,14 @@ fn notice_within(bound: Duration, station: &mut Station, talk: &mut Talk) -> Res
     Ok(format!("{status} after {} ms, every buffer back", time.as_millis()))
 }
 
-/// As `notice`; then the peer comes back, and so does the connection.
+/// Like `notice`; then the peer comes back, and connects again.
 pub fn notice_and_return(station: &mut Station, mut talk: Talk, peer: &str) -> Result<String> {
     let said = notice(station, &mut talk)?;
     again(station, talk, 1, peer)?;
     Ok(format!("{said}; then connected again"))
 }
 
-/// Receives some, and dies without a word.
+/// Receives some messages, and is killed.
 pub fn be_killed(station: &mut Station, talk: &mut Talk) -> Result<String> {
     let (mut qp, _) = station.connect_rc(talk, RECVS, None)?;
     receive(station, &mut qp, ENOUGH)?;
@@ -49,7 +49,8 @@ pub fn be_killed(station: &mut Station, talk: &mut Talk) -> Result<String> {
     Err("still alive".into())
 }
 
-/// Receives some, loses its link, and notices by its own sends; then the link is up again.
+/// Receives some messages, loses its link, and detects that by its own sends; then the link is up
+/// again.
 pub fn lose_the_link(
     station: &mut Station,
     mut talk: Talk,
@@ -66,7 +67,7 @@ pub fn lose_the_link(
     Ok(format!("{status} after {} ms, every buffer back; then connected again", time.as_millis()))
 }
 
-/// Receives some, and loses its device under an open context.
+/// Receives some messages, and loses its device while the context is open.
 pub fn lose_the_device(station: &mut Station, talk: &mut Talk, device: &str) -> Result<String> {
     let (mut qp, _) = station.connect_rc(talk, RECVS, None)?;
     receive(station, &mut qp, ENOUGH)?;
@@ -76,7 +77,7 @@ pub fn lose_the_device(station: &mut Station, talk: &mut Talk, device: &str) -> 
     Ok(format!("{status} after {} ms, every buffer back", time.as_millis()))
 }
 
-/// A second connection, with messages both ways, after whatever happened to the first.
+/// A second connection, with messages in both directions, after the first one's failure.
 fn again(station: &mut Station, first: Talk, host: u8, peer: &str) -> Result<()> {
     let port = first.0.local_addr()?.port().min(first.0.peer_addr()?.port());
     drop(first);
@@ -117,8 +118,8 @@ fn receive(station: &mut Station, qp: &mut QueuePair<Rc, Rts>, count: usize) -> 
     Ok(())
 }
 
-/// Sends until a completion says that it failed. Gives its status and how long after the last good
-/// one it came; everything else must be flushed, and every buffer be back.
+/// Sends until a completion fails. Returns its status and the time since the last success;
+/// everything else must be flushed, and every buffer be back.
 fn send_until_error(
     station: &mut Station,
     mut qp: QueuePair<Rc, Rts>,
@@ -139,7 +140,7 @@ fn send_until_error(
                     break 'sending failed.error.status;
                 }
                 Outcome::Failed(failed) => {
-                    return Err(format!("flushed, and nothing failed: {}", failed.error).into());
+                    return Err(format!("flushed, but no request failed: {}", failed.error).into());
                 }
                 _ => last = Instant::now(),
             }

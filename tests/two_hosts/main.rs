@@ -1,17 +1,17 @@
-//! Two hosts and what a fabric does to them: loss, delay, reordering, a peer that dies, a link that
-//! goes down, a device that is removed.
+//! Two hosts on an unreliable fabric: loss, delay, reordering, a peer that dies, a link that goes
+//! down, a device that is removed.
 //!
 //! This is one end of one scenario. `cargo xtask two-hosts` runs all of them, in two Soft-RoCE
-//! guests joined by a cable; `tests/two_hosts/host.sh` is what each guest does. By hand, on two
-//! machines with RDMA devices:
+//! guests joined by a cable; `tests/two_hosts/host.sh` runs in each guest. By hand, on two machines
+//! with RDMA devices:
 //!
 //! ```text
 //! two_hosts --host 2 --peer ADDRESS-OF-1 rc-loss
 //! two_hosts --host 1 --peer ADDRESS-OF-2 rc-loss
 //! ```
 //!
-//! Host 1 listens for the talk beside the fabric. The last line is `ok SCENARIO: figures`, or the
-//! exit code says no.
+//! Host 1 listens for the control connection. The last line is `ok SCENARIO: figures`; otherwise
+//! the exit code is not 0.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ struct Options {
     /// The other host's address.
     #[bpaf(long, argument("ADDRESS"))]
     peer: String,
-    /// TCP port for the talk beside the fabric.
+    /// TCP port for the control connection.
     #[bpaf(long, argument("PORT"), fallback(18600), display_fallback)]
     port: u16,
     /// RDMA device.
@@ -64,9 +64,9 @@ struct Options {
 enum Scenario {
     /// RC over a fabric that loses: every byte, in order.
     RcLoss,
-    /// UC: messages are lost, whole, and nobody says otherwise.
+    /// UC: messages are lost whole, without a report.
     UcLoss,
-    /// UD: as UC.
+    /// UD: like UC.
     UdLoss,
     /// The peer is killed in mid-transfer.
     PeerKilled,
@@ -91,7 +91,7 @@ impl FromStr for Scenario {
 
     fn from_str(text: &str) -> std::result::Result<Scenario, &'static str> {
         let found = SCENARIOS.iter().find(|(name, _)| *name == text);
-        found.map(|(_, scenario)| *scenario).ok_or("no such scenario: --help names them")
+        found.map(|(_, scenario)| *scenario).ok_or("unknown scenario: --help lists them")
     }
 }
 

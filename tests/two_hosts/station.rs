@@ -1,4 +1,4 @@
-//! One host's device and what is made of it.
+//! One host's device and its objects.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ pub struct Station {
     pub pool: Pool,
 }
 
-/// What a queue pair is made with.
+/// The depths of a queue pair.
 pub const DEPTH: Depth = Depth { send: 16, recv: 40 };
 
 const INIT: ConnectedInit = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
@@ -37,8 +37,8 @@ impl Station {
         Ok(Station { context, gid_index, pd, cq, pool })
     }
 
-    /// An RC queue pair, connected to the peer's; `recvs` receives are posted before. `export` is
-    /// the peer's.
+    /// An RC queue pair, connected to the peer's; posts `recvs` receives before. Returns the peer's
+    /// exported slice.
     pub fn connect_rc(
         &self,
         talk: &mut Talk,
@@ -76,13 +76,13 @@ impl Station {
         let path_mtu = mine.mtu().min(peer.mtu());
         let qp = qp.modify(UcRtr { path_mtu, ..UcRtr::new(address, peer.qpn(), peer.psn()) })?;
         let qp = qp.modify(UcRts::new(mine.psn()))?;
-        // Nobody sends before both can receive.
+        // No side sends before both can receive.
         talk.say(0)?;
         talk.hear()?;
         Ok(qp)
     }
 
-    /// A UD queue pair and the way to the peer's.
+    /// A UD queue pair, and the peer's address.
     pub fn connect_ud(
         &self,
         talk: &mut Talk,
@@ -107,14 +107,14 @@ impl Station {
     }
 
     pub fn buf(&self) -> Result<Buf> {
-        self.pool.take().ok_or_else(|| "no buffer is at home".into())
+        self.pool.take().ok_or_else(|| "no buffer is free".into())
     }
 
-    /// Every buffer is back in the pool.
+    /// Checks that every buffer is back in the pool.
     pub fn all_home(&self) -> Result<()> {
         match self.pool.available() {
             BUFFERS => Ok(()),
-            home => Err(format!("{home} of {BUFFERS} buffers are home").into()),
+            home => Err(format!("{home} of {BUFFERS} buffers are free").into()),
         }
     }
 
@@ -131,7 +131,7 @@ impl Station {
         }
     }
 
-    /// What the device counts: retries, duplicates and the like.
+    /// The device's counters: retries, duplicates and others.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let dir = format!("/sys/class/infiniband/{}/ports/1/hw_counters", self.context.name());
         let files = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -145,7 +145,7 @@ impl Station {
     }
 }
 
-/// How long nothing has happened.
+/// The time since the last completion.
 pub struct Idle(Instant);
 
 impl Idle {
@@ -153,7 +153,7 @@ impl Idle {
         Idle(Instant::now())
     }
 
-    /// After a poll: something came, or not.
+    /// After a poll: whether completions came.
     pub fn saw(&mut self, count: usize, what: &str) -> Result<()> {
         if count > 0 {
             self.0 = Instant::now();

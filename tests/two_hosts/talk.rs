@@ -1,4 +1,4 @@
-//! The talk beside the fabric: TCP, which survives what the fabric does.
+//! The control connection: TCP, which survives the fabric's faults.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use crate::patience::long;
 pub struct Talk(pub TcpStream);
 
 impl Talk {
-    /// Host 1 listens, host 2 calls until it is heard.
+    /// Host 1 listens, host 2 connects until it succeeds.
     pub fn new(host: u8, peer: &str, port: u16) -> Result<Talk> {
         let began = Instant::now();
         let stream = if host == 1 {
@@ -37,7 +37,7 @@ impl Talk {
         Ok(u64::from_be_bytes(bytes))
     }
 
-    /// What the peer said, if it said something by now.
+    /// The peer's next message, if it has arrived.
     pub fn overhear(&mut self) -> Result<Option<u64>> {
         self.0.set_nonblocking(true)?;
         let any = self.0.peek(&mut [0]);
@@ -50,13 +50,13 @@ impl Talk {
     }
 }
 
-/// Tries again until it works. There is nothing to wait on: the other host is not there yet.
+/// Retries until it works. There is nothing to wait on: the other host is not up yet.
 fn patiently<T>(began: Instant, attempt: impl Fn() -> std::io::Result<T>) -> Result<T> {
     loop {
         match attempt() {
             Ok(value) => return Ok(value),
             Err(error) if began.elapsed() > long() => {
-                return Err(format!("the other host is not there: {error}").into());
+                return Err(format!("the other host is not up: {error}").into());
             }
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }

@@ -1,4 +1,4 @@
-/* What the programs share: a device, a connected pair in one process, and waiting with an end. */
+/* Shared by the programs: a device, a connected pair in one process, and waiting with a limit. */
 #ifndef WHAT_C_DOES_H
 #define WHAT_C_DOES_H
 
@@ -22,7 +22,7 @@ struct end {
     struct ibv_cq *cq;
 };
 
-/* What differs between the programs; zero is what most of them want. */
+/* The settings that differ between the programs; most use zero. */
 struct want {
     enum ibv_qp_type type;
     int cqe;               /* 0: 16 */
@@ -32,7 +32,7 @@ struct want {
     uint64_t ops;          /* not 0: made by ibv_create_qp_ex, for ibv_wr_* */
     struct ibv_srq *srq;
     struct ibv_comp_channel *channel;
-    struct ibv_cq *cq;     /* not NULL: in the place of a new one */
+    struct ibv_cq *cq;     /* not NULL: instead of a new one */
 };
 
 extern struct ibv_context *device;
@@ -52,12 +52,12 @@ struct ibv_ah *address(void);
 /* An end of a connection of rdma_cm over the device's own address: the listener's, with
  * RAI_PASSIVE, or the one that connects. */
 struct rdma_cm_id *endpoint(int flags, const struct ibv_qp_init_attr *depths);
-/* The two ends of such a connection: the one that asked, and the one that was asked. */
+/* The two ends of such a connection: the active one, and the passive one. */
 void connect_ends(const struct ibv_qp_init_attr *depths, struct rdma_cm_id *ids[2]);
 
 /* The next completion, which must come within 5 s. */
 struct ibv_wc next(struct end *end);
-/* Whether the completion queue stays empty for so long. */
+/* Whether the completion queue stays empty for this long. */
 int nothing_for(struct end *end, int milliseconds);
 /* The state of the device's queue pair, now. */
 const char *state(struct end *end);
@@ -66,18 +66,18 @@ const char *state_at_last(struct end *end);
 
 struct ibv_sge sge_of(struct ibv_mr *mr, uint32_t length);
 void post_recv(struct end *end, struct ibv_mr *mr, uint32_t length);
-/* Posts a copy, as a work request of its own; what ibv_post_send returned. */
+/* Posts a copy as a separate work request; returns the result of ibv_post_send. */
 int post_send(struct end *end, struct ibv_send_wr wr);
 
-/* What binds a window of type 2 to all of a region, for WRITEs, with its next key. */
+/* A bind of a type 2 window to a whole region, for WRITEs, with its next key. */
 struct ibv_send_wr bind_of(struct ibv_mw *mw, struct ibv_mr *mr);
-/* A WRITE of `length` bytes to `addr` by this key: what its completion says. */
+/* The result of a WRITE of `length` bytes to `addr` by this key. */
 const char *write_by(struct end *end, struct ibv_mr *from, uint32_t length, void *addr,
                      uint32_t rkey);
 
-/* The program's last line is what it saw. */
+/* Prints the program's result, its last line. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
-/* What has nothing to do with the rule must work. */
+/* Steps that are unrelated to the rule must work. */
 void must(int worked, const char *what);
 
 #endif

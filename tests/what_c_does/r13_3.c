@@ -28,7 +28,7 @@ int main(void)
     next(&pair[0]);
     must(!ibv_req_notify_cq(pair[1].cq, 0), "ibv_req_notify_cq");
 
-    /* ibv_get_cq_event would sleep here for ever; poll on its descriptor gives up. */
+    /* ibv_get_cq_event would sleep here forever; poll on its descriptor gives up. */
     struct pollfd fd = { want.channel->fd, POLLIN, 0 };
     int slept = poll(&fd, 1, 1000) == 0;
     int there = ibv_poll_cq(pair[1].cq, 1, &wc);

@@ -1,4 +1,4 @@
-/* Proves R14.1: ibv_next_poll behind ibv_end_poll, to go on with what is left. */
+/* Proves R14.1: ibv_next_poll after ibv_end_poll, to poll the remaining completions. */
 #include "common.h"
 
 int main(void)

@@ -20,7 +20,7 @@ int main(void)
     usleep(200 * 1000);
     must(!ibv_start_poll(cq, &none), "ibv_start_poll");
     say("R14.5: ibv_poll_cq between start and end of a poll of the same queue");
-    alarm(2); /* it spins for ever */
+    alarm(2); /* it spins forever */
     int found = ibv_poll_cq(end.cq, 1, &wc);
     say("R14.5: survived: it found %d", found);
     return 0;

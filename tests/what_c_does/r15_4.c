@@ -11,7 +11,7 @@ int main(void)
     struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair[0].qp);
     ibv_wr_start(qp);
     say("R15.4: ibv_post_send between ibv_wr_start and ibv_wr_complete");
-    alarm(2); /* it spins for ever */
+    alarm(2); /* it spins forever */
     int posted = post_send(&pair[0], (struct ibv_send_wr){ .opcode = IBV_WR_SEND });
     say("R15.4: survived: it returned %d", posted);
     return 0;

@@ -29,7 +29,7 @@ int main(void)
     struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair[0].qp);
     int refused = post_all(qp, mr, wrong, 2);
     say("R15.7: the first list was refused by the program (%d); posting the second", refused);
-    alarm(2); /* it spins for ever */
+    alarm(2); /* it spins forever */
     int posted = post_all(qp, mr, right, 1);
     say("R15.7: survived: ibv_wr_complete returned %d", posted);
     return 0;

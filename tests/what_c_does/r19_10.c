@@ -26,7 +26,7 @@ int main(void)
     uint32_t rkey = ibv_inc_rkey(mw->rkey);
     int bound = ibv_bind_mw(a.qp, mw, &bind);
 
-    /* The window is not bound, the program believes, and it goes on. */
+    /* The program assumes that the window is not bound, and continues. */
     to_rts(&a, &want);
     static char there[8];
     post_recv(&b, region(there, sizeof there, IBV_ACCESS_LOCAL_WRITE), sizeof there);

@@ -23,7 +23,7 @@ int main(void)
     must(!post_send(&pair[0], bind), "ibv_post_send");
     must(next(&pair[0]).status == IBV_WC_SUCCESS, "the bind");
 
-    /* What is before it in the queue waits for the peer's receive. */
+    /* The request before it in the queue waits for the peer's receive. */
     struct ibv_sge sge = sge_of(region(message, LONG, 0), LONG);
     must(!post_send(&pair[0], (struct ibv_send_wr){
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }), "ibv_post_send");

@@ -1,4 +1,4 @@
-/* Proves R19.3: a key is told to the peer on another way than its bind goes, and is there first. */
+/* Proves R19.3: a key is sent to the peer by another path than its bind, and arrives first. */
 #include "common.h"
 
 #define LONG (1u << 20)
@@ -18,7 +18,7 @@ int main(void)
     struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
     must(mw != NULL, "ibv_alloc_mw");
 
-    /* What is before the bind in its queue waits for the peer's receive. */
+    /* The request before the bind in its queue waits for the peer's receive. */
     struct ibv_sge sge = sge_of(region(message, LONG, 0), LONG);
     must(!post_send(&pair[0], (struct ibv_send_wr){
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND }), "ibv_post_send");

@@ -19,7 +19,7 @@ int main(void)
     must(!post_send(&pair[0], bind_of(mw, mr)), "ibv_post_send");
     must(next(&pair[0]).status == IBV_WC_SUCCESS, "the bind");
 
-    /* The kernel keeps whoever asks for a minute, and what that has open. */
+    /* The kernel blocks the caller for a minute, with its open files. */
     pid_t child = fork();
     if (child == 0) {
         close(STDOUT_FILENO);

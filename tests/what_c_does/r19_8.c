@@ -27,7 +27,7 @@ int main(void)
         .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = mw->rkey });
     const char *ended = ibv_wc_status_str(next(&pair[0]).status);
     const char *state_now = state_at_last(&pair[0]);
-    /* The key is the domain's: by another queue pair it opens the memory still. */
+    /* The key belongs to the domain: through another queue pair it still gives access to the memory. */
     const char *written = write_by(&other[1], from, sizeof mine, memory, mw->rkey);
     say("R19.8: %s: post returned %d; then \"%s\", queue pair %s; a peer's WRITE to another queue "
         "pair \"%s\", and the memory reads \"%s\"",

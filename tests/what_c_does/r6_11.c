@@ -1,5 +1,5 @@
-/* Proves R6.11: a region is deregistered beneath a bound window, nobody looks at the result, and its
- * memory goes to somebody else. */
+/* Proves R6.11: a region is deregistered beneath a bound window, the result is ignored, and its
+ * memory is reused. */
 #include "common.h"
 
 #define SIZE 512

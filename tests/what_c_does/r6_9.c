@@ -18,7 +18,7 @@ int main(void)
     post_recv(&pair[1], to, SIZE);
     free(buffer);
 
-    /* Someone else in the program, who has nothing to do with the network. */
+    /* Another part of the program, unrelated to the network. */
     char *volatile others = malloc(SIZE);
     must(others != NULL, "malloc");
     strcpy(others, "a stranger's data");

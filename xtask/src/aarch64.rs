@@ -22,7 +22,7 @@ const LIBRARIES: [&str; 6] =
 /// qemu-user does not pass on to the kernel.
 const SUITES: &str = "--test conformance --test attack -- --quiet --skip exit:: \
                       --skip own_memory::a_mapping_that_is_populated_locked_and_not_inherited \
-                      --skip own_memory::a_node_that_is_not_there";
+                      --skip own_memory::a_missing_node_is_reported";
 
 /// Compiles the crate for aarch64, and runs the suites there.
 pub fn suites() -> Result<()> {

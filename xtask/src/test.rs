@@ -299,14 +299,14 @@ pub fn skipped(world: &str) -> &'static [&'static str] {
 
 /// Tests that are specific to RoCE: a GRH is always present, and addresses must have one.
 const OF_ROCE: [&str; 8] = [
-    "endpoint::another_transport_is_refused_and_other_transports_tell_of_themselves",
-    "query::the_port_tells_its_state",
+    "endpoint::another_transport_is_refused",
+    "query::a_port_reports_its_state",
     "refusals::a_gid_index_that_is_not_filled",
     "srq::ud_receives_keep_their_grh",
-    "states::a_refused_transition_gives_the_queue_pair_back_as_it_was",
+    "states::a_refused_transition_returns_the_queue_pair_unchanged",
     "ud::a_grh_",
-    "ud::datagrams_arrive_behind_their_grh",
-    "ud_addresses::a_vector_that_leads_nowhere_is_refused_with_its_words",
+    "ud::datagrams_arrive_after_their_grh",
+    "ud_addresses::an_invalid_address_vector_is_refused_with_its_fields",
 ];
 
 /// The suites that run on each of them.
@@ -476,12 +476,13 @@ mod tests {
     #[test]
     fn each_suite_is_in_a_part() {
         let parts = concat!(include_str!("test.rs"), include_str!("test/guest.rs"));
+        let code = parts.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let words: Vec<&str> = code.flat_map(|line| line.split(['"', ' '])).collect();
         let files = fs::read_dir(paths::workspace().join("tests")).expect("there are suites");
         let files = files.map(|file| file.expect("a file").path());
         for file in files.filter(|file| file.extension().is_some_and(|kind| kind == "rs")) {
             let name = file.file_stem().expect("a name").to_string_lossy();
-            let is_run = PLAIN.split(' ').any(|suite| suite == name)
-                || parts.contains(&format!("\"--test\", \"{name}\""));
+            let is_run = PLAIN.split(' ').any(|suite| suite == name) || words.contains(&&*name);
             assert!(is_run, "no part runs {name}");
         }
     }

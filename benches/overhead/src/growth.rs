@@ -40,6 +40,8 @@ const OTHERS: [(Others, &str); 3] = [
 struct Room {
     ground: Ground,
     cq: CompletionQueue,
+    /// One whose queue pairs share its few entries.
+    shared: CompletionQueue,
     channel: CompletionChannel,
     pool: Pool,
     at: RemoteSpan<ToWrite>,
@@ -51,7 +53,7 @@ type Count<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
 /// An operation. It prepares, counts one call, and cleans up.
 type Operation = fn(&Stub, &mut Room, Count<'_>);
 
-const OPERATIONS: [(&str, Operation); 7] = [
+const OPERATIONS: [(&str, Operation); 9] = [
     ("create", create),
     ("connect", connect),
     ("drain", drain),
@@ -59,6 +61,8 @@ const OPERATIONS: [(&str, Operation); 7] = [
     ("drop outstanding", drop_outstanding),
     ("drop completion", drop_completion),
     ("wake", wake),
+    ("claim", claim),
+    ("refuse", refuse),
 ];
 
 impl Room {
@@ -68,6 +72,7 @@ impl Room {
         let channel = ground.context.create_comp_channel().expect("a channel");
         let entries = 4 * number as u32 + 4096;
         let cq = ground.context.cq(entries).channel(&channel).create().expect("a completion queue");
+        let shared = ground.context.cq(8).shared_budget().create().expect("a completion queue");
         let depth = Depth { send: 1, recv: 1 };
         let taken = if others == Others::Taken { number } else { 1 };
         let pool = ground.pd.create_pool(taken + 64, 64).expect("a pool");
@@ -81,8 +86,15 @@ impl Room {
             }
             Others::Taken => (0..number).for_each(|_| std::mem::forget(pool.take())),
         }
+        if others == Others::QueuePairs {
+            for _ in 0..number {
+                let deep = Depth { send: 256, recv: 256 };
+                let qp = ground.pd.create_qp::<Rc, DefaultProfile>(&shared, &shared, deep);
+                std::mem::forget(qp);
+            }
+        }
         let at = ground.remote().write();
-        Room { ground, cq, channel, pool, at }
+        Room { ground, cq, shared, channel, pool, at }
     }
 
     fn created<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
@@ -203,6 +215,34 @@ fn wake(stub: &Stub, room: &mut Room, count: Count<'_>) {
     stub.hold(false);
     drop(qp);
     room.settle();
+}
+
+/// A WRITE that takes an entry of a completion queue whose entries are shared.
+fn claim(_: &Stub, room: &mut Room, count: Count<'_>) {
+    on_shared(room, 0, count, |is_posted| assert!(is_posted, "there is room"));
+}
+
+/// A WRITE for which such a completion queue has no room.
+fn refuse(_: &Stub, room: &mut Room, count: Count<'_>) {
+    on_shared(room, room.shared.capacity(), count, |is_posted| assert!(!is_posted, "it is full"));
+}
+
+/// One more WRITE than `before`; `see` gets whether it was posted.
+fn on_shared(room: &mut Room, before: u32, count: Count<'_>, see: fn(bool)) {
+    let depth = Depth { send: 64, recv: 64 };
+    let qp = room.ground.pd.create_qp::<Rc, DefaultProfile>(&room.shared, &room.shared, depth);
+    let mut qp = bring_up(&room.ground, qp.expect("a queue pair"));
+    let write = || wr::RdmaWrite::inline(b"8 bytes!", room.at);
+    for _ in 0..before {
+        qp.post_send(write()).expect("a WRITE");
+    }
+    let mut is_posted = false;
+    count(&mut || is_posted = qp.post_send(write()).is_ok());
+    see(is_posted);
+    drop(qp);
+    for _ in 0..3 {
+        while room.shared.poll_one().expect("a poll").is_some() {}
+    }
 }
 
 /// Counts each operation with each number of each type of other objects.

@@ -130,7 +130,7 @@ impl TwinQueue {
             room: depth,
             credit: depth,
             seen: 0,
-            // Neither of the two contains all bits of the other.
+            // `type_tag` and `pd` have no bits in common.
             type_tag: id >> 3 << 3,
             pd: 1,
             longest: 1 << 30,

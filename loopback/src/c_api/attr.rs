@@ -1,4 +1,5 @@
-//! `ibv_qp_attr`: read as far as a mask says, and written whole.
+//! Reads and writes `ibv_qp_attr`. A read touches only the fields that the mask names; a write
+//! fills all of them.
 
 #![allow(unsafe_code)] // Fields that the mask does not name may be uninitialised.
 
@@ -9,7 +10,7 @@ use crate::words::attributes::{Alternate, Attributes, Changes, Migration};
 use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::types::*;
 
-/// Reads the fields that `mask` names, and no others.
+/// Reads only the fields that `mask` names.
 ///
 /// # Safety
 /// `attr` points to an `ibv_qp_attr` whose fields named by `mask` are initialised.
@@ -90,7 +91,7 @@ pub(crate) fn attributes_to_c(now: &Attributes) -> ibv_qp_attr {
     attr
 }
 
-/// Attributes that were not asked for get values that they cannot have.
+/// Fills attributes that the caller did not request with impossible values.
 pub(super) fn litter(attr: &mut ibv_qp_attr, mask: u32) {
     let wrong = u32::from_ne_bytes([0xb7; 4]);
     macro_rules! spoil {

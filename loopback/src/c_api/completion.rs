@@ -20,7 +20,7 @@ pub(super) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<i
     Ok(hand_out(Channel { channel, number }).cast())
 }
 
-/// The event is taken and its queue's name read under the fabric's lock.
+/// Takes the event and reads its queue's name under the fabric's lock.
 pub(super) unsafe extern "C" fn get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
@@ -29,7 +29,7 @@ pub(super) unsafe extern "C" fn get_cq_event(
     let take = |state: &mut State, channel| {
         let of = state.try_event(channel)?.0.as_ptr();
         // SAFETY: the queue is in the fabric's state, so it is not destroyed, and the fabric is
-        // locked. Both places are writable (the verb's contract).
+        // locked. Both output pointers are writable (the verb's contract).
         unsafe {
             cq.write(of);
             name.write((*of).cq_context);
@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn get_cq_event(
     errno_of(unsafe { verb(channel, take) })
 }
 
-/// Nothing is left to acknowledge, and the queue may be gone.
+/// Does nothing: `get_cq_event` has already acknowledged the event, and the queue may be gone.
 pub(super) unsafe extern "C" fn ack_cq_events(_: *mut ibv_cq, _: c_uint) {}
 
 pub(super) unsafe fn create_cq(
@@ -50,13 +50,12 @@ pub(super) unsafe fn create_cq(
     vector: c_int,
 ) -> Created<ibv_cq> {
     let attr = CqAttr { cqe, channel, vector, wc_flags: 0, is_single_threaded: false };
-    // SAFETY: `context` is live, and `channel` is null or live (the verb's contract); `create` asks
-    // for no more.
+    // SAFETY: `context` is live, and `channel` is null or live (the verb's contract); `create`
+    // requires no more.
     unsafe { create(context, attr) }.map(NonNull::cast)
 }
 
-/// Each completion queue is made as one of extended polling, of which an ordinary one is the
-/// beginning.
+/// Creates every completion queue as an extended one. The plain `ibv_cq` is its prefix.
 ///
 /// # Safety
 /// As for the verb `ibv_create_cq_ex`.
@@ -87,8 +86,8 @@ pub(super) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<
 }
 
 pub(super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> Verb {
-    // SAFETY: `cq` is live, and no other thread resizes it (the verb's contract). What was granted
-    // is written to a field of it, without a reference to the rest.
+    // SAFETY: `cq` is live, and no other thread resizes it (the verb's contract). The granted
+    // capacity is written to one field, without a reference to the rest.
     unsafe {
         (*cq).cqe = verb(cq, |state, number| state.resize_cq(number, cqe))? as c_int;
     }

@@ -1,6 +1,6 @@
 //! Devices: opening, closing, and their attributes.
 
-#![allow(unsafe_code)] // Contexts are raw pointers, and attributes are written through such.
+#![allow(unsafe_code)] // Contexts are raw pointers, and attributes are written through pointers.
 
 use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
@@ -40,15 +40,15 @@ pub(crate) fn open(shared: &Arc<Shared>, place: Option<u32>) -> NonNull<ibv_cont
     };
     let device = ibv_device { node_type, transport_type, name, dev_name: name, ..zeroed() };
     let whole = hand_out(Device { context, device, shared: Arc::clone(shared), number }).as_ptr();
-    // SAFETY: just allocated, so not null, and known to nothing else yet. `device` is set to a
-    // place in the allocation without making a reference.
+    // SAFETY: just allocated, so not null and not shared yet. `device` is set to a place in the
+    // allocation without making a reference.
     unsafe {
         (*whole).context.device = &raw mut (*whole).device;
         NonNull::new_unchecked(whole.cast())
     }
 }
 
-/// A C string in an array of its own.
+/// A C string as an array.
 fn text<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().zip(text.bytes().take(N - 1)) {
@@ -116,7 +116,7 @@ pub(super) fn device_attr_ex(state: &mut State, device: u32) -> Verb<ibv_device_
         value.packet_pacing_caps.supported_qpts = 1 << ibv_qp_type::IBV_QPT_RC;
     }
     if let Some(ops) = state.habits.odp() {
-        value.odp_caps.general_caps = 3; // regions on demand, and the implicit one
+        value.odp_caps.general_caps = 3; // on-demand regions, and the implicit one
         value.odp_caps.per_transport_caps = ops.map(|ops| ops.bits());
     }
     if state.habits.has_clock() {
@@ -125,7 +125,7 @@ pub(super) fn device_attr_ex(state: &mut State, device: u32) -> Verb<ibv_device_
     Ok(value)
 }
 
-/// Automatic path migration and XRC, where they can be.
+/// Automatic path migration and XRC, if the device has them.
 fn optional_caps(state: &State) -> u32 {
     use raw::ibv_device_cap_flags as cap;
     let has = |can, flag| if can { flag } else { 0 };
@@ -133,7 +133,7 @@ fn optional_caps(state: &State) -> u32 {
         | has(state.has_xrc(), cap::IBV_DEVICE_XRC.0)
 }
 
-/// The receiver-not-ready NAK, resizable SRQs, and `IBV_QP_CUR_STATE`.
+/// RNR NAK, resizable SRQs, and `IBV_QP_CUR_STATE`.
 fn device_caps() -> u32 {
     use raw::ibv_device_cap_flags as cap;
     cap::IBV_DEVICE_RC_RNR_NAK_GEN.0
@@ -141,7 +141,7 @@ fn device_caps() -> u32 {
         | cap::IBV_DEVICE_CURR_QP_STATE_MOD.0
 }
 
-/// The GUID of a device's node, in network order.
+/// The GUID of a device's node, in network byte order.
 fn guid(device: u32) -> u64 {
     (0x0200_00ff_fe00_0000 | u64::from(device.wrapping_add(1))).to_be()
 }
@@ -166,7 +166,7 @@ pub(super) fn port_attr(state: &mut State, device: u32, port: u8) -> Verb<PortAt
         sm_lid: if is_infiniband { 1 << world.lmc } else { 0 },
         max_vl_num: 1,
         active_width: world.width,
-        // As kernels do for programs that only know 8 bits.
+        // Kernels do the same for programs that read only the 8-bit field.
         active_speed: world.speed.min(128) as u8,
         phys_state: 5, // link up
         link_layer: if is_infiniband { LINK_LAYER_INFINIBAND } else { LINK_LAYER_ETHERNET },
@@ -204,7 +204,7 @@ pub(super) fn pkey(_: &mut State, _: u32, port: u8, index: c_int) -> Verb<u16> {
     if index == 0 { Ok(0xffff) } else { Err(libc::EINVAL) }
 }
 
-/// The time of the completion that comes next.
+/// The time of the next completion.
 pub(super) fn rt_values(state: &mut State, device: u32, values: &mut ibv_values_ex) -> Verb {
     state.check_alive(device)?;
     if !state.habits.has_clock() {
@@ -216,8 +216,8 @@ pub(super) fn rt_values(state: &mut State, device: u32, values: &mut ibv_values_
     Ok(())
 }
 
-/// The next asynchronous event. Nothing is left to acknowledge: the name that its user gave the
-/// object is returned, not a pointer.
+/// The next asynchronous event. It needs no acknowledgement: it returns the name that the user gave
+/// the object, not a pointer.
 pub(super) fn async_event(state: &mut State, device: u32) -> Verb<AsyncEvent> {
     let (event_type, of) = state.take_async(device)?;
     let affiliate = match of {

@@ -26,7 +26,7 @@ pub(super) unsafe fn alloc_dm(
     Ok(hand_out(ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 1, handle }))
 }
 
-/// `ibv_memcpy_to_dm`, which calls it.
+/// The target of `ibv_memcpy_to_dm`.
 unsafe extern "C" fn memcpy_to_dm(
     dm: *mut ibv_dm,
     offset: u64,
@@ -46,7 +46,7 @@ unsafe extern "C" fn memcpy_to_dm(
     errno_of(unsafe { verb(dm, copy) })
 }
 
-/// `ibv_memcpy_from_dm`, which calls it.
+/// The target of `ibv_memcpy_from_dm`.
 unsafe extern "C" fn memcpy_from_dm(
     to: *mut c_void,
     dm: *mut ibv_dm,
@@ -101,8 +101,8 @@ pub(super) unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFai
         verb(mr, |state, mr| state.rereg_mr(mr, pd, to))
     };
     let ((handle, lkey, rkey), code) = changed?;
-    // SAFETY: `mr` is live, and nobody reads its fields while it is re-registered (the verb's
-    // contract).
+    // SAFETY: `mr` is live, and no other thread reads its fields while it is re-registered (the
+    // verb's contract).
     unsafe {
         (*mr).handle = handle;
         (*mr).lkey = lkey;

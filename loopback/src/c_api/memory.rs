@@ -19,7 +19,7 @@ pub(super) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
     Ok(hand_out(Domain { pd: ibv_pd { context, handle, ..zeroed() }, joint: None }).cast())
 }
 
-/// Registers a region by `register`, which returns its number and its keys.
+/// Registers a region with `register`, which returns its number and its keys.
 ///
 /// # Safety
 /// `pd` is live.

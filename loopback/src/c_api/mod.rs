@@ -1,15 +1,16 @@
-//! The C boundary: pointers come in, are read once, and numbers go on.
+//! The C boundary. Functions here read each C pointer once and pass numbers to the rest of the
+//! crate.
 //!
-//! Each C object is one allocation, freed when the verb that destroys it succeeded. Its pointer is
-//! derived once, and no reference to a whole object is ever made, since users read its fields
-//! meanwhile.
+//! Each C object is one allocation, freed when the verb that destroys it succeeds. Its pointer is
+//! derived once, and no reference to a whole object is ever made, since users may read its fields
+//! at any time.
 //!
 //! # Safety of the verbs
-//! The `unsafe` functions of these tables are called as the manual pages ask, which the SAFETY
-//! comments call *the verb's contract*: objects are live, were made by this provider and are not
-//! used after the verb that destroys them succeeded; attributes are readable as far as the mask
-//! says, and writable where the verb returns something; memory that is registered stays valid until
-//! it is deregistered.
+//! The `unsafe` functions of these tables are called as the manual pages require. The SAFETY
+//! comments call this *the verb's contract*: objects are live, were made by this provider, and are
+//! not used after the verb that destroys them succeeds; attributes are readable as far as the mask
+//! says, and writable where the verb returns something; registered memory stays valid until it is
+//! deregistered.
 
 #![allow(unsafe_code)] // C objects are handed out and taken as raw pointers.
 
@@ -54,7 +55,8 @@ use proverbs_sys::memory::ibv_dm;
 use proverbs_sys::types::*;
 use proverbs_sys::xrc::ibv_xrcd;
 
-/// An open device. The context comes first, so a pointer to it is one to this.
+/// An open device. The context is the first field, so a pointer to it is also a pointer to the
+/// device.
 #[repr(C)]
 struct Device {
     context: ibv_context,
@@ -70,8 +72,8 @@ struct Channel {
     number: u32,
 }
 
-/// A protection domain, or a parent domain, which has the number of the domain that it is on, and
-/// one of its own.
+/// A protection domain, or a parent domain. A parent domain has its own number and the number of
+/// the domain below it.
 #[repr(C)]
 struct Domain {
     pd: ibv_pd,
@@ -85,16 +87,17 @@ struct Thread {
     number: u32,
 }
 
-/// A C object that knows its context and its number.
+/// A C object with a context and a number.
 ///
 /// # Safety
-/// `locate` returns the context and number that the object was created with; for a context, those
-/// of the `Device` around it. Each object was handed out as the beginning of a `Whole`.
+/// `locate` returns the context and number that the object was created with; for a context, it
+/// returns those in the `Device` around it. Each object was handed out as the beginning of a
+/// `Whole`.
 unsafe trait Object {
     /// The object, and what is allocated with it.
     type Whole;
 
-    /// Whether it may be for one thread only.
+    /// Whether the object may be restricted to one thread.
     const MAY_BE_IN_A_LANE: bool = false;
 
     /// The context that the object belongs to, and its number on the fabric.
@@ -136,7 +139,7 @@ objects! {
     ibv_xrcd as XrcDomain: xrcd.context, number;
 }
 
-// SAFETY: the number is the device's, written at creation and never after.
+// SAFETY: the device's number is written at creation and never after.
 unsafe impl Object for ibv_context {
     type Whole = Device;
 
@@ -174,8 +177,8 @@ unsafe fn verb<T: Object, R>(object: *mut T, verb: impl FnOnce(&mut State, u32) 
     })
 }
 
-/// Runs a verb of the data path, which only one caller at a time may use. Posts return before the
-/// devices work, polls work first.
+/// Runs a verb of the data path, which only one caller at a time may use. A post returns before the
+/// devices work; a poll lets them work first.
 ///
 /// # Safety
 /// `object` is a live object of this provider.
@@ -206,7 +209,7 @@ unsafe fn destroy<T: Object>(object: *mut T, end: impl FnOnce(&mut State, u32) -
     Ok(())
 }
 
-/// Allocates an object, and returns the pointer by which C knows it.
+/// Allocates an object, and returns the pointer that C uses for it.
 fn hand_out<T>(object: T) -> NonNull<T> {
     NonNull::from(Box::leak(Box::new(object)))
 }
@@ -215,7 +218,7 @@ fn errno_of(result: Verb) -> c_int {
     result.err().unwrap_or(0)
 }
 
-/// Whether two objects are of one context: numbers have no meaning on another fabric.
+/// Whether two objects belong to one context. Numbers have no meaning on another fabric.
 ///
 /// # Safety
 /// Both are live objects of this provider.
@@ -224,7 +227,7 @@ unsafe fn same_context<A: Object, B: Object>(a: *mut A, b: *mut B) -> bool {
     unsafe { A::locate(a).0 == B::locate(b).0 }
 }
 
-/// The number of `object`, if it is not null and is of the context of the one beside it.
+/// The number of `object`, if it is not null and belongs to the same context as `beside`.
 ///
 /// # Safety
 /// `beside` is a live object of this provider; `object` is one or null.

@@ -18,9 +18,8 @@ use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::*;
 
-/// Every function that an inline verb of verbs.h calls: those that the device does not support
-/// return an error. The rest is for programs of a time before libibverbs called providers by other
-/// tables.
+/// Every function that an inline verb of verbs.h calls; unsupported ones return an error. The other
+/// entries are only called by programs built against older versions of libibverbs.
 pub(super) fn table() -> ibv_context_ops {
     ibv_context_ops {
         alloc_mw: Some(alloc_mw),
@@ -35,8 +34,8 @@ pub(super) fn table() -> ibv_context_ops {
     }
 }
 
-/// Posts a list. The requests before the first refused one are accepted, and `*bad_wr` is the
-/// refused one, or null if the outcome is unknown.
+/// Posts a list. The requests before the first refused one are accepted. `*bad_wr` is the refused
+/// one, or null if the outcome is unknown.
 ///
 /// # Safety
 /// `object` is a live object of this provider, `first` starts a list that ends with a null `next`,
@@ -50,7 +49,7 @@ unsafe fn post_list<T: Object, W: Link>(
 ) -> c_int {
     let post = |state: &mut State, number: u32| {
         if first.is_null() || bad_wr.is_null() {
-            broken("a post without a list, or without a place for bad_wr");
+            broken("ibv_post_send or ibv_post_recv with a null list or a null bad_wr");
             return libc::EINVAL;
         }
         let (mut wr, mut unknown) = (first, None);
@@ -95,7 +94,7 @@ unsafe extern "C" fn post_send(
         // SAFETY: `post_list` passes a request of the list, which is for this QP.
         let send = unsafe { read_wr::send(wr, &shape, qp, zero) }?;
         if send.op.is_of_persistence() {
-            broken("FLUSH and ATOMIC_WRITE are in no ibv_post_send (ibv_wr_post(3))");
+            broken("ibv_post_send does not support FLUSH and ATOMIC_WRITE; use ibv_wr_post(3)");
             return Err(libc::EINVAL.into());
         }
         // SAFETY: `post_list` passes a request of the list.
@@ -183,7 +182,7 @@ unsafe extern "C" fn post_srq_recv(
 
 unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     if num_entries <= 0 || wc.is_null() {
-        broken("a poll for no completions, or without a place for them");
+        broken("ibv_poll_cq for no completions, or with a null array");
         return 0;
     }
     let poll = |state: &mut State, number| {
@@ -212,7 +211,7 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
 
 unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     if !(0..=1).contains(&solicited_only) {
-        broken("solicited_only is neither 0 nor 1");
+        broken("solicited_only must be 0 or 1");
     }
     let arm = if solicited_only != 0 { Arm::Solicited } else { Arm::Any };
     // SAFETY: `cq` is live (the verb's contract).

@@ -37,7 +37,7 @@ pub(super) unsafe fn create_srq(
     }
 }
 
-/// Makes the object of a shared receive queue, and lets events name it.
+/// Creates the C object of a shared receive queue and registers it, so that events can refer to it.
 ///
 /// # Safety
 /// `pd` is live.
@@ -57,7 +57,7 @@ pub(super) unsafe fn hand_out_srq(
         cond: libc::PTHREAD_COND_INITIALIZER,
         ..zeroed()
     });
-    // SAFETY: `pd` is live, and the fabric that it names with it.
+    // SAFETY: `pd` is live, and so is its fabric.
     unsafe { verb(pd, |state, _| state.name_srq(handle, srq)) };
     srq
 }
@@ -77,7 +77,7 @@ pub(super) unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask
     }
 }
 
-/// Makes something on a domain, or in the lane that it is.
+/// Creates an object on a domain; if the domain is a lane, in the lane.
 ///
 /// # Safety
 /// `pd` is live.
@@ -100,12 +100,12 @@ pub(super) unsafe fn create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> 
     if unsafe { (*init).qp_type } == ibv_qp_type::IBV_QPT_DRIVER {
         return Err(libc::EOPNOTSUPP);
     }
-    // SAFETY: `pd` is live, `init` is readable and writable, and what it names is live or null (the
-    // verb's contract, which is that of `ibv_create_qp`, as `make_qp` asks).
+    // SAFETY: `pd` is live, `init` is readable and writable, and the objects that it names are live
+    // or null (the verb's contract). `make_qp` requires the same.
     unsafe { make_qp(pd, init) }
 }
 
-/// `cap` returns what was granted. With an SRQ the queue pair has no receives of its own.
+/// `cap` returns the granted limits. With an SRQ the queue pair has no receive queue.
 ///
 /// # Safety
 /// As for `ibv_create_qp`.
@@ -121,7 +121,7 @@ unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_q
             number_beside(pd, asked.srq),
         )
     };
-    // An initiator of XRC has none for receives.
+    // An XRC initiator has no receive completion queue.
     let no_receives = transport == Transport::XrcSend && asked.recv_cq.is_null();
     let recv_cq = if no_receives { send_cq } else { recv_cq };
     let (Some(send_cq), Some(recv_cq)) = (send_cq, recv_cq) else {
@@ -145,7 +145,7 @@ unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_q
     Ok(hand_out_qp(context, pd, handle, &asked))
 }
 
-/// Makes the object of a queue pair.
+/// Allocates the C object of a queue pair.
 pub(super) fn hand_out_qp(
     context: *mut ibv_context,
     pd: *mut ibv_pd,
@@ -170,8 +170,7 @@ pub(super) fn hand_out_qp(
     hand_out(Pair::ordinary(qp)).cast()
 }
 
-/// Of datagrams, and with the flag that blocks what comes back from a group; or with extended
-/// posting.
+/// Supports UD with the flag that blocks multicast loopback, and extended posting.
 pub(super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
     if init.qp_type == ibv_qp_type::IBV_QPT_XRC_RECV {
         // SAFETY: the XRC domain is live, or null (the verb's contract).
@@ -198,7 +197,8 @@ pub(super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv
     if init.qp_type == ibv_qp_type::IBV_QPT_DRIVER {
         return Err(libc::EOPNOTSUPP);
     }
-    // SAFETY: the domain is live, and so is what else is named (the verb's contract).
+    // SAFETY: the domain is live, and so are the other objects that are named (the verb's
+    // contract).
     unsafe {
         let pair = make_extended(init, ops)?;
         if blocks {
@@ -208,24 +208,24 @@ pub(super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv
     }
 }
 
-/// A queue pair with extended posting of these operations, if there are any.
+/// Creates a queue pair with extended posting of these operations, if there are any.
 ///
 /// # Safety
 /// As for `ibv_create_qp_ex`.
 unsafe fn make_extended(init: &mut ibv_qp_init_attr_ex, ops: u64) -> Created<Pair> {
     let mut plain = init.plain();
-    // SAFETY: the domain is live, and so is what else is named (this function's contract). The
-    // attributes are a local.
+    // SAFETY: the domain is live, and so are the other objects that are named (this function's
+    // contract). The attributes are a local.
     let pair = unsafe { make_qp(init.pd, &mut plain) }?.cast::<Pair>();
     init.cap = plain.cap;
     if ops != 0 {
-        // SAFETY: the queue pair was just made, as a `Pair`, and nobody else has it.
+        // SAFETY: the queue pair was just made, as a `Pair`, and has no other user yet.
         unsafe { (*pair.as_ptr()).extend(ops) };
     }
     Ok(pair)
 }
 
-/// `efadv_create_qp_ex`: extended posting alone, all signaled, one element.
+/// `efadv_create_qp_ex`: extended posting only, all sends signaled, one scatter/gather element.
 pub(super) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -> Created<ibv_qp> {
     let pd = init.pd;
     // SAFETY: `pd` is live (the verb's contract).
@@ -244,7 +244,7 @@ pub(super) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
         return Err(libc::EINVAL);
     }
     if init.sq_sig_all == 0 || init.cap.max_send_sge > 1 {
-        broken("an SRD queue pair that does not tell of each, or has several elements (R27.3)");
+        broken("an SRD queue pair must signal every send and use one element (R27.3)");
     }
     // SAFETY: the domain is live, and so is what else is named (the verb's contract).
     Ok(unsafe { make_extended(init, ops) }?.cast())
@@ -260,7 +260,7 @@ pub(super) fn ah_number(state: &mut State, ah: u32) -> Verb<u16> {
 
 pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Verb {
     // SAFETY: `qp` is live, and `attr` has the fields that the mask names (the verb's contract).
-    // libibverbs keeps the state in a field of it, too.
+    // Like libibverbs, this also stores the state in a field of `qp`.
     unsafe {
         let changes = attr::read(attr, mask as u32);
         (*qp).state = verb(qp, |state, qp| {
@@ -271,8 +271,8 @@ pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_
     }
 }
 
-/// All attributes, whatever the mask, as C may do. Attributes that the mask does not name may hold
-/// anything.
+/// Returns all attributes, whatever the mask, as C may do. Attributes that the mask does not name
+/// may hold anything.
 pub(super) unsafe fn query_qp(
     qp: *mut ibv_qp,
     mask: c_int,
@@ -295,8 +295,8 @@ pub(super) unsafe fn query_qp(
     };
     // SAFETY: `qp` is live (the verb's contract).
     let (now, phase, shape) = unsafe { verb(qp, ask) }?;
-    // SAFETY: `qp` is live (the verb's contract). Its fields are those of its creation, but for the
-    // state, which libibverbs keeps there, too.
+    // SAFETY: `qp` is live (the verb's contract). Its fields were written at creation, except the
+    // state, which libibverbs also keeps there.
     let object = unsafe {
         (*qp).state = phase.to_c();
         ptr::read(qp)

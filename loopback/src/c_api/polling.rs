@@ -15,11 +15,11 @@ use proverbs_sys::control::Created;
 use proverbs_sys::polling::{CqAttr, ibv_cq_ex, ibv_poll_cq_attr, wc_flags};
 use proverbs_sys::types::*;
 
-/// A completion queue. Those of `ibv_create_cq` have no functions.
+/// A completion queue. Queues of `ibv_create_cq` have no functions.
 #[repr(C)]
 pub(super) struct Queue {
     pub(super) ex: ibv_cq_ex,
-    /// The completion that is read, between start and end.
+    /// The current completion, between start and end.
     pub(super) shown: Option<Shown>,
 }
 
@@ -42,8 +42,8 @@ pub(super) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Cr
     if !unsafe { verb(context, has) } {
         return Err(libc::EOPNOTSUPP);
     }
-    // SAFETY: `context` is live, and the channel in `attr` is null or live (the verb's contract,
-    // which is that of `ibv_create_cq_ex`, as `create` asks).
+    // SAFETY: `context` is live, and the channel in `attr` is null or live (the verb's contract).
+    // `create` requires the same.
     let cq = unsafe { create(context, attr) }?;
     if attr.is_single_threaded {
         // SAFETY: the queue was just made.
@@ -52,7 +52,7 @@ pub(super) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Cr
     Ok(cq)
 }
 
-/// The completion queue with the functions of these fields, and no others.
+/// The completion queue with the functions for the requested fields only.
 pub(super) fn functions(cq: ibv_cq, asked: u64) -> ibv_cq_ex {
     if asked == 0 {
         return ibv_cq_ex { cq, ..zeroed() };
@@ -88,7 +88,7 @@ pub(super) fn functions(cq: ibv_cq, asked: u64) -> ibv_cq_ex {
 /// Shows the next completion: 0, ENOENT or another errno.
 ///
 /// # Safety
-/// `cq` is live and of `create_cq_ex`, and nobody else polls it.
+/// `cq` is live and was made by `create_cq_ex`, and no other thread polls it.
 unsafe fn show(cq: *mut ibv_cq_ex, call: fn(&mut State, u32)) -> c_int {
     let next = |state: &mut State, number| {
         call(state, number);
@@ -104,8 +104,8 @@ unsafe fn show(cq: *mut ibv_cq_ex, call: fn(&mut State, u32)) -> c_int {
     // SAFETY: `cq` is live (this function's contract).
     match unsafe { alone(cq.cast::<ibv_cq>(), Call::Poll, next) } {
         Ok((wr_id, status, shown)) => {
-            // SAFETY: `cq` is live, `create` made it as a `Queue`, and nobody else polls it (this
-            // function's contract). Fields are written without a reference to the rest.
+            // SAFETY: `cq` is live, `create` made it as a `Queue`, and no other thread polls it
+            // (this function's contract). Fields are written without a reference to the rest.
             unsafe {
                 (*cq).wr_id = wr_id;
                 (*cq).status = status;
@@ -114,15 +114,15 @@ unsafe fn show(cq: *mut ibv_cq_ex, call: fn(&mut State, u32)) -> c_int {
             0
         }
         Err(errno) => {
-            // SAFETY: `cq` is live, `create` made it as a `Queue`, and nobody else polls it (this
-            // function's contract).
+            // SAFETY: `cq` is live, `create` made it as a `Queue`, and no other thread polls it
+            // (this function's contract).
             unsafe { (*cq.cast::<Queue>()).shown = None };
             errno
         }
     }
 }
 
-/// A start that fails leaves nothing to end.
+/// A start that fails must not be ended.
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
     // SAFETY: attributes are readable (the verb's contract).
     if unsafe { (*attr).comp_mask } != 0 {
@@ -166,16 +166,17 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
     }
 }
 
-/// What a field reads as that has no meaning for the completion.
+/// The value of a field that has no meaning for the completion.
 const GARBAGE: u64 = 0xb7b7_b7b7_b7b7_b7b7;
 
 /// # Safety
-/// `cq` is live and of `create_cq_ex`, and this thread polls it.
+/// `cq` is live and was made by `create_cq_ex`, and this thread polls it.
 unsafe fn read(cq: *mut ibv_cq_ex, field: impl Fn(&Shown) -> Option<u64>) -> u64 {
-    // SAFETY: `create` made it as a `Queue`, and nobody else polls it (this function's contract).
+    // SAFETY: `create` made it as a `Queue`, and no other thread polls it (this function's
+    // contract).
     let shown = unsafe { &(*cq.cast::<Queue>()).shown };
     let Some(shown) = shown else {
-        broken("a field is read and no completion is shown");
+        broken("a field is read while no completion is shown");
         return GARBAGE;
     };
     field(shown).unwrap_or(GARBAGE)
@@ -184,8 +185,8 @@ unsafe fn read(cq: *mut ibv_cq_ex, field: impl Fn(&Shown) -> Option<u64>) -> u64
 macro_rules! read {
     ($($name:ident: $type:ty = $shown:ident => $value:expr;)*) => {$(
         unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
-            // SAFETY: the function is in the table of queues of `create_cq_ex` alone, and is called
-            // with one that is live, by the thread that polls it (the verb's contract).
+            // SAFETY: the function is only in the tables of queues made by `create_cq_ex`. It is
+            // called with a live one, by the thread that polls it (the verb's contract).
             unsafe { read(cq, |$shown| $value) as $type }
         }
     )*};

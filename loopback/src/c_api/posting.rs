@@ -1,9 +1,9 @@
-//! Extended posting: the functions of a queue pair that was created for it.
+//! Extended posting: the functions of queue pairs that were created for it.
 //!
 //! A session gathers work requests in C's ordinary form, and its end reads them as `post_send`
-//! does. What no correct program does is told (`broken`): a session within another, a function
-//! outside of one, an operation that the queue pair was not created for, setters that are missing,
-//! there twice or before their operation. So is what librxe sends wrongly, on its personality.
+//! does. Misuse is reported (`broken`): a session within another, a call outside a session, an
+//! operation that the queue pair was not created for, setters that are missing, repeated or before
+//! their operation. With its personality, so are the requests that librxe sends wrongly.
 
 #![allow(unsafe_code)] // C functions on C objects.
 
@@ -29,11 +29,11 @@ use proverbs_sys::window::emit_bind;
 const WITHOUT_DATA: u64 =
     send_ops::LOCAL_INV | send_ops::BIND_MW | send_ops::FLUSH | send_ops::ATOMIC_WRITE;
 
-/// A queue pair. One of `ibv_create_qp` has no functions.
+/// A queue pair. Queue pairs of `ibv_create_qp` have no functions.
 #[repr(C)]
 pub(super) struct Pair {
     pub(super) ex: ibv_qp_ex_65,
-    /// What it was created for.
+    /// The operations that the queue pair was created for.
     ops: u64,
     session: Option<Vec<Built>>,
 }
@@ -71,7 +71,8 @@ impl Pair {
         Pair { ex, ops: 0, session: None }
     }
 
-    /// Makes it one of extended posting. Each function is there, and tells if it was not asked for.
+    /// Makes this a queue pair with extended posting. Every function is installed; one that was not
+    /// requested reports its use.
     pub(super) fn extend(&mut self, ops: u64) {
         self.ops = ops;
         let of_24 = ibv_qp_ex {
@@ -102,14 +103,14 @@ impl Pair {
     }
 }
 
-/// No session is open where another verb posts, or ends the queue pair.
+/// Checks that no session is open when another verb posts on the queue pair or destroys it.
 ///
 /// # Safety
 /// `qp` is live.
 pub(super) unsafe fn check_closed(qp: *mut ibv_qp) {
     // SAFETY: the queue pair is live, and was made as a `Pair`.
     if unsafe { (*qp.cast::<Pair>()).session.is_some() } {
-        broken("a queue pair is used within a session of it");
+        broken("a queue pair is used within an open session");
     }
 }
 
@@ -148,7 +149,7 @@ unsafe fn begin(
     let (ops, wr_id, send_flags, qp_type) =
         unsafe { ((*qp.cast::<Pair>()).ops, (*qp).wr_id, (*qp).wr_flags, (*qp).qp_base.qp_type) };
     if ops & op == 0 {
-        broken("an operation that is not in send_ops_flags");
+        broken("the operation is not in send_ops_flags");
         return;
     }
     // SAFETY: `qp` is live, and its session has no other user (this function's contract).
@@ -170,11 +171,11 @@ unsafe fn begin(
     });
 }
 
-/// A work request has its data, on UD its address, and on XRC its shared receive queue, before the
-/// next one is built.
+/// Checks that a work request has its data, on UD its address, and on XRC its shared receive queue,
+/// before the next one is built.
 fn check_whole(built: Option<&Built>) {
     if built.is_some_and(|built| !built.has_data || !built.has_address) {
-        broken("a work request of a session lacks its data, or its address");
+        broken("a work request of a session lacks its data or its address");
     }
 }
 
@@ -205,7 +206,7 @@ operations! {
         (rkey: u32, addr: u64, add: u64) |wr| { atomic(wr, addr, rkey, [add, 0]) }
     atomic_write ATOMIC_WRITE WR_ATOMIC_WRITE
         (rkey: u32, addr: u64, value: *const c_void) |wr| {
-            // SAFETY: 8 bytes are readable there (the verb's contract), which may be anywhere.
+            // SAFETY: 8 bytes are readable there (the verb's contract), at any alignment.
             let value = unsafe { value.cast::<u64>().read_unaligned() };
             atomic(wr, addr, rkey, [value, 0])
         }
@@ -217,7 +218,7 @@ operations! {
         }
     bind_mw BIND_MW IBV_WR_BIND_MW
         (mw: *mut raw::ibv_mw, rkey: u32, info: *const raw::ibv_mw_bind_info) |wr| {
-            // SAFETY: `info` is readable (the verb's contract), and `wr` is `begin`'s.
+            // SAFETY: `info` is readable (the verb's contract), and `begin` passes `wr`.
             unsafe { emit_bind(wr, raw::bind_mw_t { mw, rkey, bind_info: info.read() }) }
         }
 }
@@ -238,7 +239,7 @@ fn atomic(wr: *mut ibv_send_wr, remote_addr: u64, rkey: u32, [compare_add, swap]
     unsafe { arm::<raw::atomic_t>(wr).write(operands) };
 }
 
-/// The work request that a setter is for.
+/// The work request that a setter applies to.
 ///
 /// # Safety
 /// `qp` is live, and used by one caller.
@@ -256,28 +257,28 @@ unsafe extern "C" fn set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, 
     // verb's contract), so its session has no other user.
     let Some(last) = (unsafe { last(qp) }) else { return };
     if mem::replace(&mut last.has_address, true) {
-        broken("a work request has an address, or is on a connection");
+        broken("a work request already has an address, or is on a connected queue pair");
     }
     let ud = raw::ud_t { ah, remote_qpn: qpn, remote_qkey: qkey };
     let wr = &raw mut last.wr;
     let is_rdma = proverbs_sys::data::is_rdma(last.wr.opcode);
-    // SAFETY: the work request is the session's.
+    // SAFETY: the work request belongs to the session.
     unsafe { if is_rdma { apart(wr) } else { arm::<raw::ud_t>(wr) }.write(ud) };
 }
 
 unsafe extern "C" fn set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
     // SAFETY: `qp` is the live queue pair whose function this is, and one thread builds on it (the
-    // verb's contract). `qp_type` is written at creation, and is no part of the session.
+    // verb's contract). `qp_type` is written at creation and is not part of the session.
     let (last, qp_type) = unsafe { (last(qp), (*qp).qp_base.qp_type) };
     let Some(last) = last else { return };
     let is_named = mem::replace(&mut last.has_address, true);
     if is_named || qp_type != ibv_qp_type::IBV_QPT_XRC_SEND {
-        broken("a work request names a shared receive queue already, or is not of XRC");
+        broken("a work request already names a shared receive queue, or is not XRC");
     }
     last.wr.qp_type.xrc.remote_srqn = srqn;
 }
 
-/// Takes the elements of a work request; those of inline data with the bytes that they name.
+/// Takes the elements of a work request. Inline data comes with the bytes that the elements name.
 ///
 /// # Safety
 /// `qp` is live, and used by one caller.
@@ -285,7 +286,7 @@ unsafe fn set(qp: *mut ibv_qp_ex, sges: Vec<ibv_sge>, inline: Option<Vec<Vec<u8>
     // SAFETY: `qp` is live, and the caller builds on it alone (this function's contract).
     let Some(last) = (unsafe { last(qp) }) else { return };
     if mem::replace(&mut last.has_data, true) {
-        broken("a work request has its data, or takes none");
+        broken("a work request already has its data, or takes none");
     }
     let flag = ibv_send_flags::IBV_SEND_INLINE.0;
     if inline.is_none() && last.wr.send_flags & flag != 0 {
@@ -294,10 +295,10 @@ unsafe fn set(qp: *mut ibv_qp_ex, sges: Vec<ibv_sge>, inline: Option<Vec<Vec<u8>
     // SAFETY: `qp` is live (this function's contract).
     if unsafe { verb(qp.cast::<ibv_qp>(), |state, _| state.habits.is_rxe()) } {
         if sges.len() > 1 {
-            broken("librxe sends wrong bytes of several elements (R15.10, R15.11)");
+            broken("librxe sends wrong bytes for several elements (R15.10, R15.11)");
         }
         if inline.is_some() && last.wr.send_flags & flag == 0 {
-            broken("librxe needs the flag of inline data (R15.8)");
+            broken("librxe requires IBV_SEND_INLINE for inline data (R15.8)");
         }
     }
     if let Some(bytes) = inline {
@@ -320,17 +321,17 @@ unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const
         _ => unsafe { slice::from_raw_parts(list, count) }.to_vec(),
     };
     // SAFETY: `qp` is the live queue pair whose function this is, and one thread builds on it (the
-    // verb's contract). The list is a copy of the caller's.
+    // verb's contract). The list is a copy.
     unsafe { set(qp, list, None) };
 }
 
 unsafe extern "C" fn set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
     // SAFETY: `qp` is live and built on by one thread, and the `length` bytes at `addr` are
-    // readable (the verb's contract). The list is of the one piece, a local.
+    // readable (the verb's contract). The list is a local with one piece.
     unsafe { set_inline_data_list(qp, 1, &ibv_data_buf { addr, length }) };
 }
 
-/// The bytes are copied here: the program's may change before the session ends.
+/// Copies the bytes here, since the program may change its own before the session ends.
 unsafe extern "C" fn set_inline_data_list(
     qp: *mut ibv_qp_ex,
     count: usize,
@@ -356,7 +357,7 @@ unsafe extern "C" fn set_inline_data_list(
     unsafe { set(qp, sges, Some(bytes)) };
 }
 
-/// Ends the session, and gives its work requests.
+/// Ends the session, and returns its work requests.
 ///
 /// # Safety
 /// `qp` is live, and used by one caller.
@@ -375,7 +376,8 @@ unsafe extern "C" fn abort(qp: *mut ibv_qp_ex) {
     drop(unsafe { end(qp) });
 }
 
-/// Posts all of the session, or nothing (R15.6). Only librxe may post it and refuse it (R15.12).
+/// Posts the whole session or nothing (R15.6). Only librxe may post it and still return an error
+/// (R15.12).
 unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: `qp` is the live queue pair whose function this is, and the thread that started the
     // session ends it (the verb's contract).
@@ -393,7 +395,7 @@ unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
             checked => checked?,
         };
         let read = |built: &Built| {
-            // SAFETY: the work request is this file's, of an operation of this queue pair.
+            // SAFETY: this file built the work request, for an operation of this queue pair.
             unsafe { read_wr::send(ptr::from_ref(&built.wr), &shape, qp, zero) }
         };
         let sends = built.iter().map(read).collect::<Verb<Vec<_>>>()?;

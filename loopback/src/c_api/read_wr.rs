@@ -1,5 +1,5 @@
-//! Work requests, read field by field: only fields to which opcode and flags give a meaning may be
-//! read, since the others may be uninitialised.
+//! Reads work requests field by field. Only fields to which the opcode and flags give a meaning may
+//! be read; the others may be uninitialised.
 
 #![allow(unsafe_code)] // C structs behind raw pointers, and unions.
 
@@ -17,7 +17,7 @@ use proverbs_sys::data::apart;
 use proverbs_sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, placement, selectivity};
 use proverbs_sys::types::*;
 
-/// Reads a place behind a raw pointer.
+/// Reads a field through a raw pointer.
 macro_rules! get {
     ($place:expr) => {
         // SAFETY: the work request is readable (the contract of the function around this), and
@@ -26,11 +26,11 @@ macro_rules! get {
     };
 }
 
-/// Reads a receive, with the checks that C makes during the post. `zero` is the meaning of an
+/// Reads a receive, with the checks that C makes during the post. `zero` is the value of an
 /// element's length of 0.
 ///
 /// # Safety
-/// `wr` is a receive work request as ibv_post_recv(3) asks for.
+/// `wr` is a receive work request as described in ibv_post_recv(3).
 pub(super) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32, zero: u32) -> Verb<Recv> {
     let num_sge = get!((*wr).num_sge);
     let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
@@ -42,7 +42,7 @@ pub(super) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32, zero: u32) -> Ve
 /// Like `recv`, for a send. Inline data is copied.
 ///
 /// # Safety
-/// `wr` is a send work request for the transport of `shape`, as ibv_post_send(3) asks for.
+/// `wr` is a send work request for the transport of `shape`, as described in ibv_post_send(3).
 pub(super) unsafe fn send(
     wr: *const ibv_send_wr,
     shape: &Shape,
@@ -63,14 +63,14 @@ pub(super) unsafe fn send(
     let arm = unsafe { &raw const (*wr).wr };
     let rdma = arm.cast::<raw::rdma_t>();
     let atomic = arm.cast::<raw::atomic_t>();
-    // SAFETY: the union is where its only two fields, both u32, are.
+    // SAFETY: both fields of the union are u32, at the union's address.
     let word = unsafe { &raw const (*wr).imm_data_invalidated_rkey_union }.cast::<u32>();
     let op = match opcode {
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if connected => Op::Send,
         IBV_WR_SEND_WITH_INV if reliable => Op::Send,
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM if is_srd => Op::Send,
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => {
-            // SAFETY: a UD send has its destination in its arm.
+            // SAFETY: a UD send has its destination in its union arm.
             let To { ah, qpn, qkey } = unsafe { destination(arm.cast::<raw::ud_t>(), qp) }?;
             Op::Datagram { ah, qpn, qkey }
         }
@@ -109,7 +109,7 @@ pub(super) unsafe fn send(
                 get!(*arm.cast::<flush_t>());
             let is_known = to & !(placement::GLOBAL | placement::PERSISTENT) == 0 && to != 0;
             if !is_known || ![selectivity::RANGE, selectivity::MR].contains(&level) {
-                broken("a FLUSH to nowhere, or of nothing (ibv_wr_post(3))");
+                broken("a FLUSH without a remote address or of no bytes (ibv_wr_post(3))");
             }
             let whole = level == selectivity::MR;
             Op::Flush { at: Remote { addr, rkey }, length: len, placement: to, whole }
@@ -119,9 +119,9 @@ pub(super) unsafe fn send(
     check_flags(flags, &op, opcode, shape.transport)?;
     let to = match (is_srd, op.is_rdma()) {
         (false, _) => None,
-        // SAFETY: on SRD each work request has its destination: a SEND in its arm,
+        // SAFETY: on SRD each work request has its destination: a SEND in its union arm,
         (true, false) => Some(unsafe { destination(arm.cast::<raw::ud_t>(), qp) }?),
-        // SAFETY: and what has a remote address there, apart from it.
+        // SAFETY: and an operation with a remote address in another field.
         (true, true) => Some(unsafe { destination(apart(wr.cast_mut()), qp) }?),
     };
     let extra = match opcode {
@@ -136,7 +136,7 @@ pub(super) unsafe fn send(
         return Err(libc::EINVAL);
     }
     let is_inline = has(ibv_send_flags::IBV_SEND_INLINE);
-    // Inline data is copied by the processor, for which 0 is 0.
+    // The processor copies inline data, and takes 0 as 0.
     let zero = if is_inline { 0 } else { zero };
     // SAFETY: `sg_list` has `num_sge` elements (this function's contract).
     let list = unsafe { list(sg_list, num_sge, shape.cap.max_send_sge, zero) }?;
@@ -169,7 +169,7 @@ pub(super) unsafe fn send(
     })
 }
 
-/// A bind of a window of type 1, as a send.
+/// Turns a bind of a type 1 window into a send.
 pub(super) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Send> {
     if shape.transport != Transport::Rc {
         return Err(libc::EINVAL);
@@ -189,7 +189,7 @@ pub(super) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Se
     })
 }
 
-/// Where a datagram goes, or a message on SRD.
+/// The destination of a datagram, or of a message on SRD.
 ///
 /// # Safety
 /// `ud` is readable, and its address handle is live or null.
@@ -224,7 +224,7 @@ fn check_flags(flags: u32, op: &Op, opcode: ibv_wr_opcode::Type, transport: Tran
 }
 
 /// # Safety
-/// `sg_list` points to `num_sge` elements, if that is positive.
+/// `sg_list` points to `num_sge` elements, if `num_sge` is positive.
 unsafe fn list(sg_list: *const ibv_sge, num_sge: c_int, max: u32, zero: u32) -> Verb<Vec<Sge>> {
     let count = u32::try_from(num_sge).ok().filter(|&count| count <= max).ok_or(libc::EINVAL)?;
     if count == 0 {
@@ -233,7 +233,7 @@ unsafe fn list(sg_list: *const ibv_sge, num_sge: c_int, max: u32, zero: u32) -> 
     if sg_list.is_null() {
         return Err(libc::EINVAL);
     }
-    // SAFETY: the list has that many elements (this function's contract), and is not written to
+    // SAFETY: the list has that many elements (this function's contract), and no one writes to it
     // during the post.
     let list = unsafe { slice::from_raw_parts(sg_list, count as usize) };
     let length = |length| if length == 0 { zero } else { length };
@@ -243,8 +243,8 @@ unsafe fn list(sg_list: *const ibv_sge, num_sge: c_int, max: u32, zero: u32) -> 
         .collect())
 }
 
-/// Copies inline data. It is in no region; so here, and only here, an address is made into a
-/// pointer: the poster exposed it by writing it into the element.
+/// Copies inline data, which is in no region. Only here is an address made into a pointer: the
+/// poster exposed it by writing it into the element.
 ///
 /// # Safety
 /// Each element names readable memory.

@@ -14,7 +14,7 @@ use super::*;
 use proverbs_sys::control::Control;
 use proverbs_sys::handle;
 
-/// A verb on one object: its result, or what is made of it.
+/// A verb on one object: returns the result, or what the expression makes of it.
 macro_rules! on {
     ($object:ident $(, $arg:ident)* => |$state:ident, $number:pat_param| $body:expr) => {
         |$object $(, $arg)*| {
@@ -33,7 +33,7 @@ macro_rules! ends {
     };
 }
 
-/// A verb that a function of the object's number and the other arguments answers.
+/// A verb that maps the object's number and the other arguments to a result.
 macro_rules! asks {
     ($ask:path: $object:ident $(, $arg:ident)*) => {
         on!($object $(, $arg)* => |state, number| $ask(state, number $(, $arg)*))
@@ -42,7 +42,7 @@ macro_rules! asks {
 
 /// The loopback device.
 pub static LOOPBACK: Control = Control {
-    // Refuses with `EBUSY` while the device has objects.
+    // Rejects with `EBUSY` while the device has objects.
     close_device: ends!(State::close_device),
     query_device: asks!(device_attr: context),
     provider: on!(context => |state, _| state.world.provider),
@@ -54,7 +54,7 @@ pub static LOOPBACK: Control = Control {
     query_pkey: asks!(pkey: context, port, index),
     // Its number on its fabric.
     device_index: on!(context => |_state, device| device as c_int),
-    // A device that does not tell more than its port does.
+    // The device has no speed to report beyond its port's.
     query_port_speed: |_, _| Err(libc::EOPNOTSUPP),
     query_rt_values: asks!(rt_values: context, values),
     alloc_pd,
@@ -98,7 +98,7 @@ pub static LOOPBACK: Control = Control {
     modify_qp,
     query_qp,
     destroy_qp,
-    // Messages are written at once; all but the plainest device keep it to themselves.
+    // Messages are written at once, but only the plain device promises it.
     data_in_order: on!(qp, _opcode => |state, _| state.habits.is_plain()),
     modify_qp_rate_limit: asks!(State::limit_rate: qp, attr),
     set_ece: asks!(State::set_ece: qp, ece),
@@ -109,12 +109,13 @@ pub static LOOPBACK: Control = Control {
     try_get_async_event: asks!(async_event: context),
 };
 
-/// The number of a device, if it is one of this fabric.
+/// The number of a device, if it belongs to this fabric.
 pub(crate) fn number_on(shared: &Arc<Shared>, context: &handle::Context) -> Option<u32> {
     if !ptr::eq(context.control(), &LOOPBACK) {
         return None;
     }
-    // SAFETY: `context` is a handle's, so it is live, and of this provider by its table.
+    // SAFETY: `context` comes from a handle, so it is live; its table shows that this provider made
+    // it.
     let (fabric, number) = unsafe { locate(context.live()) };
     Arc::ptr_eq(&fabric, shared).then_some(number)
 }

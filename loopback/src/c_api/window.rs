@@ -41,7 +41,7 @@ pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     errno_of(unsafe { destroy(mw, State::dealloc_mw) })
 }
 
-/// Posts the bind of a window of type 1. There is no bad_wr: what is refused was not posted, but on
+/// Posts the bind of a type 1 window. There is no bad_wr: a refused bind was not posted, except on
 /// librxe (R15.12).
 pub(super) unsafe extern "C" fn bind_mw(
     qp: *mut ibv_qp,
@@ -52,7 +52,7 @@ pub(super) unsafe extern "C" fn bind_mw(
     let raw::ibv_mw_bind { wr_id, send_flags, bind_info } = unsafe {
         super::posting::check_closed(qp);
         if (*mw).type_ != kind::IBV_MW_TYPE_1 {
-            broken("ibv_bind_mw is for memory windows of type 1 (ibv_bind_mw(3))");
+            broken("ibv_bind_mw requires a memory window of type 1 (ibv_bind_mw(3))");
             return libc::EINVAL;
         }
         of.read()
@@ -63,11 +63,11 @@ pub(super) unsafe extern "C" fn bind_mw(
         ((*mw).rkey, is_strange)
     };
     let rkey = known & !0xff | known.wrapping_add(1) & 0xff;
-    // SAFETY: window and region are live until the verb returns (its contract).
+    // SAFETY: window and region are live until the verb returns (the verb's contract).
     let operands = unsafe { bind(qp, mw, rkey, &bind_info) };
     let post = |state: &mut State, number| {
         if bind_info.mr.is_null() && state.habits.is_rxe() {
-            broken("librxe reads the key of the region, also to bind to nothing");
+            broken("librxe reads the region's key even when it binds to nothing");
         }
         if is_strange {
             return Err(libc::EPERM);

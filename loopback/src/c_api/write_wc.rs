@@ -1,7 +1,7 @@
-//! `ibv_wc`, written as providers write it: some write all of it, some only what ibv_poll_cq(3)
+//! Writes `ibv_wc` as providers do. Some write all of it, some only the fields that ibv_poll_cq(3)
 //! promises.
 
-#![allow(unsafe_code)] // A C struct that is written in part.
+#![allow(unsafe_code)] // The C struct is written only in part.
 
 use std::mem::MaybeUninit;
 
@@ -33,7 +33,7 @@ pub(super) fn fields(entry: &Cqe, fill: Fill) -> Fields {
         }
         Fill::Plain | Fill::Rxe { .. } => everything(entry),
         Fill::Mlx5 if success => mlx5(entry),
-        // Some number of the vendor's, and no flags.
+        // Some vendor-specific number, and no flags.
         Fill::Mlx5 => {
             let vendor_err = Some(0x80 | entry.status);
             Fields { vendor_err, wc_flags: Some(0), ..Fields::default() }
@@ -47,7 +47,7 @@ fn is_receive(entry: &Cqe) -> bool {
     entry.opcode & ibv_wc_opcode::IBV_WC_RECV != 0
 }
 
-/// READs and atomics: the data that they bring has a length.
+/// READs and atomics, which return data with a length.
 fn fetches(entry: &Cqe) -> bool {
     use ibv_wc_opcode::{IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_RDMA_READ};
     [IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD].contains(&entry.opcode)
@@ -58,7 +58,8 @@ fn flags(extra: Extra, sent_imm: bool, grh: bool) -> u32 {
     extra.flag() | sent | if grh { ibv_wc_flags::IBV_WC_GRH.0 } else { 0 }
 }
 
-/// Soft-RoCE names an ended key by its kernel's number of the flag, which is another one's here.
+/// Soft-RoCE reports an invalidated key with the kernel's number of the flag, which is another flag
+/// in verbs.h.
 fn flags_of_rxe(entry: &Cqe, is_itself: bool) -> u32 {
     let received = is_receive(entry) && !entry.datagram;
     match entry.extra {
@@ -96,8 +97,8 @@ fn mlx5(entry: &Cqe) -> Fields {
     }
 }
 
-/// The source is that of datagrams, the P_Key index that of queue pairs which no program of ours
-/// has.
+/// The source QP is valid for datagrams only. The P_Key index is valid for queue pair types that
+/// our programs do not use.
 fn promised(entry: &Cqe) -> Fields {
     let received = is_receive(entry);
     Fields {
@@ -141,8 +142,8 @@ pub(super) unsafe fn write(wc: *mut ibv_wc, entry: &Cqe, fill: Fill) {
     }
 }
 
-/// Makes `wc` uninitialised, which Miri checks. A test without Miri sees wrong values: every flag
-/// is set, the opcode is a receive's, and the immediate is one that nothing sent.
+/// Makes `wc` uninitialised, which Miri checks. Without Miri a test sees wrong values instead:
+/// every flag is set, the opcode is a receive, and the immediate is one that was never sent.
 ///
 /// # Safety
 /// `wc` is writable.
@@ -152,7 +153,7 @@ unsafe fn unwrite(wc: *mut ibv_wc) {
     } else {
         const GARBAGE: u8 = 0xb7;
         let mut garbage = MaybeUninit::<ibv_wc>::uninit();
-        // SAFETY: the bytes of a local of this size.
+        // SAFETY: these are the bytes of a local of this size.
         unsafe { garbage.as_mut_ptr().cast::<u8>().write_bytes(GARBAGE, size_of::<ibv_wc>()) };
         garbage
     };

@@ -33,7 +33,7 @@ pub(super) unsafe fn open_xrcd(
 ) -> Created<ibv_xrcd> {
     let inode = match fd {
         -1 => None,
-        // SAFETY: whoever opens the domain has the file open (the verb's contract).
+        // SAFETY: the caller keeps the file open during the call (the verb's contract).
         fd => Some(inode_of(unsafe { BorrowedFd::borrow_raw(fd) })?),
     };
     let how = (oflags & libc::O_CREAT != 0, oflags & libc::O_EXCL != 0);
@@ -55,7 +55,7 @@ pub(super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
         return Err(libc::EINVAL);
     }
     let pd = init.pd;
-    // SAFETY: what the attributes name is live (the verb's contract).
+    // SAFETY: the objects that the attributes name are live (the verb's contract).
     let (xrcd, cq) = unsafe {
         let xrcd = number_beside(pd, init.xrcd);
         (xrcd.ok_or(libc::EINVAL)?, number_beside(pd, init.cq).ok_or(libc::EINVAL)?)
@@ -73,13 +73,13 @@ pub(super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
     Ok(unsafe { hand_out_srq(pd, handle, init.srq_context) })
 }
 
-/// The number of one of XRC: the same as that of the object.
+/// The number of an XRC shared receive queue, which is the object's number.
 pub(super) fn srq_num(state: &mut State, number: u32) -> Verb<u32> {
     let is_of_xrc = state.srqs.get(&number).is_some_and(|srq| srq.of_xrc.is_some());
     if is_of_xrc { Ok(number) } else { Err(libc::EOPNOTSUPP) }
 }
 
-/// A target: a queue pair that has nothing but its XRC domain.
+/// Creates an XRC target: a queue pair that has only its XRC domain.
 ///
 /// # Safety
 /// `init.xrcd` is live.

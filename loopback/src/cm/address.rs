@@ -1,5 +1,5 @@
-//! Addresses and ports. A device has one IP address: 10.0.0.1, or fd00::1 in a world of IPv6, for
-//! the first of a fabric, and so on.
+//! Addresses and ports. The first device of a fabric has the IP address 10.0.0.1, or fd00::1 in an
+//! IPv6 world; later devices count on from there.
 
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -14,25 +14,25 @@ use crate::words::address::{Address, FIRST_LID};
 use crate::words::world::Link;
 use proverbs_sys::cm::{IbSocket, ib_to_c, to_c};
 
-/// Ports from here on are given to ids that ask for any.
+/// The first port given to ids that request any port.
 const FIRST_PORT: u16 = 0xc000;
 
-/// The entry of a GID table that is the device's IP address as RoCE v2.
+/// The GID table entry with the device's IP address as RoCE v2.
 const GID_INDEX: u8 = 1;
 const HOPS: u8 = 64;
 
-/// The default partition, which is all that ports have.
+/// The default partition, the only one that ports have.
 const PKEY: u16 = 0xffff;
 
-/// Here an address of InfiniBand's own is one of IPv6: the GID, with this scope, which no address
-/// of IPv6 has, and the partition in the place of the flow.
+/// A native InfiniBand address is represented as IPv6: the GID, with this scope, which no IPv6
+/// address has, and the partition instead of the flow label.
 const INFINIBAND: u32 = u32::MAX;
 
 pub(super) fn is_infiniband(at: SocketAddr) -> bool {
     matches!(at, SocketAddr::V6(v6) if v6.scope_id() == INFINIBAND)
 }
 
-/// The address, if its service is a port of the space.
+/// The address, if its service is a port of the port space.
 pub(super) fn of_infiniband(at: IbSocket, space: Space) -> Verb<SocketAddr> {
     if at.sid & !0xffff != space.services() {
         return Err(libc::EINVAL);
@@ -53,7 +53,7 @@ pub(super) fn to_storage(at: SocketAddr, space: Space) -> sockaddr_storage {
     }
 }
 
-/// Whether an address stands for each of this machine's (`cma.c`, `cma_any_addr`).
+/// Whether an address stands for any address of this machine (`cma.c`, `cma_any_addr`).
 fn stands_for_any(ip: IpAddr) -> bool {
     ip.is_unspecified() || ip.is_loopback()
 }
@@ -86,21 +86,21 @@ impl State {
         }
     }
 
-    /// The device with this IP address, if it works. On InfiniBand a GID stands for its device, as
-    /// in addresses of that family.
+    /// The working device with this IP address. On InfiniBand a GID also selects its device, as in
+    /// native addresses.
     pub(super) fn device_with(&self, ip: IpAddr) -> Option<u32> {
         self.there().find(|&device| {
             self.ip_of(device) == ip.to_canonical() || self.gid_of(device) == Some(ip)
         })
     }
 
-    /// The device's GID, in a world whose addresses may be InfiniBand's own.
+    /// The device's GID, in a world that may use native InfiniBand addresses.
     fn gid_of(&self, device: u32) -> Option<IpAddr> {
         let gid = self.devices.get(&device)?.get(0)?;
         (self.world.link == Link::InfiniBand).then(|| Ipv6Addr::from(gid).into())
     }
 
-    /// The device's own address, of the family that `to` has.
+    /// The device's own address, of the same family as `to`.
     fn own(&self, device: u32, to: SocketAddr, port: u16) -> SocketAddr {
         match (to, self.gid_of(device)) {
             _ if stands_for_any(to.ip()) => {
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// ENODEV where no device has addresses of InfiniBand's own, or none the partition.
+    /// Fails with ENODEV if no device has native InfiniBand addresses, or none is in the partition.
     fn check_family(&self, at: SocketAddr) -> Verb {
         let has = self.world.link == Link::InfiniBand;
         match at {
@@ -127,20 +127,20 @@ impl State {
         }
     }
 
-    /// The devices that work.
+    /// The working devices.
     fn there(&self) -> impl Iterator<Item = u32> {
         let gone = |device: &u32| self.cm.removed.contains(device) || self.broken.contains(device);
         self.devices.keys().copied().filter(move |device| !gone(device))
     }
 
-    /// Whether messages of rdma_cm pass between two devices.
+    /// Whether rdma_cm messages pass between two devices.
     pub(super) fn hear_each_other(&self, one: u32, other: u32) -> bool {
         [one, other].iter().all(|device| {
             !self.cm.silent.contains(device) && self.there().any(|there| there == *device)
         })
     }
 
-    /// The address vector to an IP address, of a device or a group.
+    /// The address vector of an IP address of a device or a group.
     pub(super) fn way_to(&self, ip: IpAddr) -> Address {
         let dgid = match ip {
             IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
@@ -157,7 +157,8 @@ impl State {
         Address { dlid: self.device_with(ip).map_or(0, |device| self.lid(device)), ..way }
     }
 
-    /// Why no device has an address: it is that of one that went, or nothing's.
+    /// The error for an address that no device has. It differs if the address belonged to a removed
+    /// device.
     fn why_not(&self, at: SocketAddr) -> c_int {
         let mut all = self.devices.keys();
         let is_of_a_device = is_infiniband(at) || all.any(|&device| self.ip_of(device) == at.ip());
@@ -196,12 +197,12 @@ impl State {
         Err(libc::EADDRNOTAVAIL)
     }
 
-    /// Whether the id may have this port; with another id that shares it, if both permit that.
+    /// Checks that the id may have this port. Two ids may share it if both permit that.
     fn check_port(&self, number: u32, at: SocketAddr, may_share: bool) -> Verb {
         let this = self.cm.ids.get(&number).ok_or(libc::EINVAL)?;
         for (&other, id) in &self.cm.ids {
             let Some(theirs) = id.local.filter(|local| local.port() == at.port()) else { continue };
-            // The id of a request has the port of the listening one.
+            // The id of a request has the same port as the listening id.
             if other == number || id.space != this.space || id.came_by_request {
                 continue;
             }
@@ -223,10 +224,10 @@ impl State {
         Ok(())
     }
 
-    /// The device is that of the id's own address; else the one that has the peer's; else the
-    /// first, which has a route to each address of the fabric's network. An address that no device
-    /// has is one that does not answer in time. (On Linux, an id that is bound to a device takes
-    /// any address for one of its network.)
+    /// The device is the one that has the id's own address; otherwise the one that has the peer's;
+    /// otherwise the first one, which has a route to every address of the fabric's network. An
+    /// address that no device has does not answer in time. (On Linux, an id that is bound to a
+    /// device takes any address to be on that device's network.)
     pub(super) fn resolve_addr(&mut self, number: u32, to: SocketAddr) -> Verb {
         self.check_family(to)?;
         let id = self.id_in(number, &[Phase::Idle, Phase::Bound])?;
@@ -265,7 +266,7 @@ impl State {
         let id = self.id_in(number, &[Phase::AddrResolved])?;
         let (device, remote) = (id.device, id.remote);
         // RoCE finds no network device for this machine's own addresses (`cma.c`,
-        // `cma_iboe_set_path_rec_l2_fields`). No kernel with InfiniBand was asked.
+        // `cma_iboe_set_path_rec_l2_fields`). This was not tried on a kernel with InfiniBand.
         if remote.is_some_and(|remote| stands_for_any(remote.ip())) {
             return Err(libc::ENODEV);
         }
@@ -292,14 +293,14 @@ impl State {
         self.check_port(number, at, false)?;
         let id = self.id(number)?;
         id.phase = Phase::Listening;
-        // As librdmacm's default.
+        // librdmacm has the same default.
         id.backlog = if backlog == 0 { 1024 } else { backlog };
         Ok(())
     }
 
     /// The id that listens at an address.
     pub(super) fn listener_at(&self, space: Space, at: SocketAddr) -> Option<u32> {
-        // TCP listens at the addresses of the loopback interface alone.
+        // TCP listens only at the addresses of the loopback interface.
         let is_iwarp = self.world.link == Link::Iwarp;
         let listens = |id: &Id| {
             let Some(local) = id.local else { return false };

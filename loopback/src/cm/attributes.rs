@@ -1,4 +1,4 @@
-//! The attributes with which the queue pair of an id is moved, and the options of ids.
+//! The attributes used to move the queue pair of an id, and the options of ids.
 
 use std::ffi::c_int;
 
@@ -15,12 +15,12 @@ use proverbs_sys::types::ibv_qp_state;
 /// `RDMA_UDP_QKEY`.
 pub(super) const QKEY_OF_DATAGRAMS: u32 = 0x0123_4567;
 
-/// 67 ms, where no option says otherwise.
+/// 67 ms, unless an option changes it.
 const ACK_TIMEOUT: u8 = 14;
 
 impl State {
-    /// The attributes, and their mask, for the move to a state. EINVAL if the id has no device, or
-    /// for RTR and RTS no peer.
+    /// The attributes and their mask for the transition to a state. EINVAL if the id has no device,
+    /// or for RTR and RTS no peer.
     pub(super) fn attributes_of(
         &mut self,
         number: u32,
@@ -30,12 +30,12 @@ impl State {
         let id = self.id(number)?;
         let (phase, space, agreed, options) = (id.phase, id.space, id.agreed, id.options);
         let (local, remote, peer) = (id.device, id.remote, id.peer);
-        // What the mask does not name is not told.
+        // Fields outside the mask stay at their defaults.
         let mut now = Attributes::default();
         let has_peer = match phase {
             Phase::Asked | Phase::Answered | Phase::Accepted | Phase::Connected => true,
             Phase::Bound | Phase::AddrResolved | Phase::RouteResolved | Phase::Asking => false,
-            // Its queue pairs need no peer (`iwcm.c`, `iw_cm_init_qp_attr`).
+            // iWARP queue pairs need no peer (`iwcm.c`, `iw_cm_init_qp_attr`).
             Phase::Ended if is_iwarp && to == ibv_qp_state::IBV_QPS_INIT => true,
             _ => return Err(libc::EINVAL),
         };
@@ -45,7 +45,7 @@ impl State {
                 (now.port, now.qkey) = (1, QKEY_OF_DATAGRAMS);
                 Ok((now, STATE | PKEY | PORT | QKEY))
             }
-            // What the peer may do depends on what was agreed.
+            // The peer's rights depend on the agreed parameters.
             (ibv_qp_state::IBV_QPS_INIT, Space::Tcp) => {
                 now.port = 1;
                 if has_peer {
@@ -60,7 +60,7 @@ impl State {
                 now.path = Some(self.way_to(remote.ok_or(libc::EINVAL)?.ip()));
                 now.mtu = self.world.mtu.to_c();
                 now.dest_qpn = self.id(number)?.peer_qp_num;
-                // Each side's packets are numbered from its own number on.
+                // Each side numbers its packets from its own number.
                 now.rq_psn = peer.unwrap_or(number) & BITS_24;
                 now.max_dest_rd_atomic = agreed.responder_resources;
                 Ok((now, STATE | AV | MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD | MIN_RNR))
@@ -81,9 +81,9 @@ impl State {
         let id = self.id(number)?;
         let on = || <[u8; 4]>::try_from(value).map(|on| i32::from_ne_bytes(on) != 0);
         match (option, value) {
-            // The type of service, of which the fabric makes nothing.
+            // The type of service, which the fabric ignores.
             (0, [_]) => {}
-            // Once it is bound, it may be shared and no longer not be.
+            // After binding, sharing can be permitted but no longer forbidden.
             (1, _) => {
                 let on = on().map_err(|_| libc::EINVAL)?;
                 if !(on && id.phase != Phase::Listening || id.phase == Phase::Idle) {

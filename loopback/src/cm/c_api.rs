@@ -1,11 +1,11 @@
 //! The C boundary of rdma_cm, and its table of calls.
 //!
-//! Channels and ids (events are in `event`) are C's structs with what the
-//! fabric needs behind them. Each is one allocation, freed by the call that destroys it, and no
-//! reference to a whole one is ever made.
+//! Channels and ids (events are in `event`) are C structs followed by the data that the fabric
+//! needs. Each is one allocation, freed by the call that destroys it, and no reference to a whole
+//! one is ever made.
 //!
 //! # Safety of the calls
-//! They are called as [`Calls`] says, which the SAFETY comments call *the call's contract*.
+//! They are called as [`Calls`] requires. The SAFETY comments call this *the call's contract*.
 
 #![allow(unsafe_code)] // C objects are handed out and taken as raw pointers.
 
@@ -46,11 +46,11 @@ struct Id {
     id: rdma_cm_id,
     shared: Arc<Shared>,
     number: u32,
-    /// Keeps the device open that `id.verbs` shows.
+    /// Keeps the device behind `id.verbs` open.
     device: Option<Arc<handle::Context>>,
 }
 
-/// A call on an id that changes the state alone.
+/// A call on an id that changes only the state.
 macro_rules! on {
     ($id:ident $(, $arg:ident)* => |$state:ident, $number:ident| $body:expr) => {
         |$id $(, $arg)*| {
@@ -93,8 +93,8 @@ static LOOPBACK: Calls = Calls {
     notify_comm_est: on!(id => |state, id| state.comm_est(id)),
     init_qp_attr,
     join_multicast,
-    // SAFETY: id and address are those of this call (the call's contract). The kind of the
-    // membership is for switches, of which a fabric has none.
+    // SAFETY: the caller passes this id and address (the call's contract). The kind of the
+    // membership is only for switches, and a fabric has none.
     join_multicast_ex: |id, at, _, context| unsafe { join_multicast(id, at, context) },
     leave_multicast,
     write_cm_event: on!(id, status, arg => |state, id| state.write_cm_event(id, status, arg)),
@@ -108,8 +108,8 @@ pub fn open_channel(fabric: &Fabric) -> Result<Owned, c_int> {
     Ok(unsafe { Owned::of(ptr, &LOOPBACK) })
 }
 
-/// Raises an event on an id of this fabric. False if it is another provider's or fabric's, or if
-/// the event does not come alone.
+/// Raises an event on an id of this fabric. Returns false if the id belongs to another provider or
+/// fabric, or if an event of this kind needs other objects.
 pub fn raise(fabric: &Fabric, id: &proverbs_sys::cm::Id, kind: u32, status: c_int) -> bool {
     let raised = id.of_provider(&LOOPBACK, |id| {
         let id = id.cast::<Id>();
@@ -244,7 +244,7 @@ unsafe fn set_option(
     errno_of(unsafe { call(id, |state, id| state.set_option(id, option, &value)) })
 }
 
-/// A copy of what is there; nothing if there is nothing.
+/// Copies the bytes at `at`; returns an empty vector if there are none.
 ///
 /// # Safety
 /// `at` is readable for `len` bytes, or null.
@@ -256,7 +256,7 @@ unsafe fn bytes(at: *const c_void, len: usize) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(at.cast::<u8>(), len) }.to_vec()
 }
 
-/// Writes what the fabric knows of an id into C's struct.
+/// Writes the fabric's state of an id into the C struct.
 ///
 /// # Safety
 /// `id` is a live id of this provider, and the lock of its channel is held.
@@ -272,7 +272,7 @@ pub(super) unsafe fn show(id: *mut rdma_cm_id, seen: Seen) {
         (&raw mut (*addr).src_addr_union).cast::<sockaddr_storage>().write(storage(seen.local));
         (&raw mut (*addr).dst_addr_union).cast::<sockaddr_storage>().write(storage(seen.remote));
         if (*whole).device.is_none() {
-            // None if the device is closed at this moment: then it is as if it were gone.
+            // None if the device is being closed, as if it were gone already.
             (*whole).device = seen.device.and_then(|device| (*whole).shared.context(device));
         }
         let verbs = (*whole).device.as_ref().map(|context| context.as_ptr());
@@ -295,7 +295,7 @@ unsafe fn address(at: *mut sockaddr) -> Verb<SocketAddr> {
     unsafe { from_c(at) }.ok_or(libc::EAFNOSUPPORT)
 }
 
-/// The address that an argument names, of IP or of InfiniBand's own.
+/// The address that an argument names: IP or native InfiniBand.
 ///
 /// # Safety
 /// As for `address`; and `id` is a live id of this provider.
@@ -308,7 +308,7 @@ unsafe fn address_of(id: *mut rdma_cm_id, at: *mut sockaddr) -> Verb<SocketAddr>
     }
 }
 
-/// Makes a call that changes what C's struct shows.
+/// Makes a call that changes fields of the C struct.
 ///
 /// # Safety
 /// `id` is a live id of this provider, and the lock of its channel is held.
@@ -334,7 +334,7 @@ unsafe fn bind_addr(id: *mut rdma_cm_id, at: *mut sockaddr) -> c_int {
 unsafe fn resolve_addr(id: *mut rdma_cm_id, to: *mut sockaddr, _: c_int) -> c_int {
     // SAFETY: the address is readable and the id live (the call's contract).
     let to = unsafe { address_of(id, to) };
-    // SAFETY: the id is live (the call's contract). What is found shows with the event.
+    // SAFETY: the id is live (the call's contract). The result is written with the event.
     errno_of(unsafe { call(id, |state, id| state.resolve_addr(id, to?)) })
 }
 
@@ -399,7 +399,7 @@ unsafe fn init_qp_attr(id: *mut rdma_cm_id, attr: *mut ibv_qp_attr, mask: *mut c
 unsafe fn join_multicast(id: *mut rdma_cm_id, at: *mut sockaddr, context: *mut c_void) -> c_int {
     // SAFETY: the address is readable (the call's contract).
     let at = unsafe { address(at) };
-    // Only handed back, with the event.
+    // It is only returned with the event.
     let context = context.expose_provenance();
     // SAFETY: the id is live (the call's contract).
     errno_of(unsafe { call(id, |state, id| state.join_group(id, at?, context)) })

@@ -1,4 +1,4 @@
-//! From a request to a connection, and the lookups of datagrams.
+//! Connections from the request to the connected state, and lookups for datagrams.
 
 use std::ffi::c_int;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ const LOOKUP_REPLY: usize = 136;
 /// Reasons of a rejection (IBA 12.6.7.2).
 pub(super) const TIMEOUT: c_int = 4;
 const NOBODY_LISTENS: c_int = 8;
-/// The status of any rejection on iWARP, whose messages have no reasons.
+/// The status of any rejection on iWARP, whose messages carry no reason.
 const ON_IWARP: c_int = -libc::ECONNRESET;
 pub(super) const BY_THE_CONSUMER: c_int = 28;
 pub(super) const OF_THE_OPTIONS: c_int = 35;
@@ -31,7 +31,7 @@ pub(super) const OF_THE_OPTIONS: c_int = 35;
 const NO_SERVICE: c_int = 1;
 const REFUSED: c_int = 2;
 
-/// Where a request goes. Requests on the same way find the same id that listens.
+/// The route of a request. Requests with the same route reach the same listening id.
 #[derive(Clone, Copy, PartialEq)]
 struct Way {
     space: Space,
@@ -40,7 +40,7 @@ struct Way {
 }
 
 impl State {
-    /// Asks the id that listens at the peer's address.
+    /// Sends a request to the id that listens at the peer's address.
     pub(super) fn connect_id(&mut self, number: u32, param: Param, data: &[u8]) -> Verb {
         let id = self.id_in(number, &[Phase::RouteResolved])?;
         let space = id.space;
@@ -63,8 +63,8 @@ impl State {
         asked
     }
 
-    /// The private data of a message. It fills its field, but on iWARP, whose messages have a
-    /// length.
+    /// The private data of a message. It is padded to the field's size, except on iWARP, whose
+    /// messages have a length.
     fn filled(&self, data: &[u8], field: usize) -> Verb<Vec<u8>> {
         if data.len() > field {
             return Err(libc::EINVAL);
@@ -76,11 +76,11 @@ impl State {
         Ok(whole)
     }
 
-    /// Sends the requests again that a full backlog dropped. On Linux a timer does so after some
-    /// seconds, so everything that a program does before comes first. Here it happens when a
-    /// channel has no other event to give.
+    /// Resends the requests that a full backlog dropped. Linux does so on a timer after some
+    /// seconds, so everything that a program does before then comes first. Here it happens when a
+    /// channel has no other event to return.
     pub(super) fn ask_again(&mut self) {
-        // Requests on the same way find the same backlog, so one that is full is asked once.
+        // Requests with the same route find the same backlog, so a full one is tried once.
         let mut full = Vec::new();
         for unheard in std::mem::take(&mut self.cm.unheard) {
             let Some(way) = self.way_of(&unheard) else { continue };
@@ -96,7 +96,7 @@ impl State {
         }
     }
 
-    /// Where a dropped request goes; `None` if its id no longer asks.
+    /// The route of a dropped request; `None` if its id no longer asks.
     fn way_of(&self, unheard: &Unheard) -> Option<Way> {
         let id = self.cm.ids.get(&unheard.id).filter(|id| id.phase == Phase::Asking)?;
         Some(Way { space: id.space, device: id.device, to: id.remote })
@@ -111,7 +111,7 @@ impl State {
     }
 
     /// Called when a backlog, a listener or a device changed. The channel of a listener with room
-    /// for a dropped request becomes readable. A request that has no listener any more fails.
+    /// for a dropped request becomes readable. A request whose listener is gone fails.
     pub(super) fn mind_the_unheard(&mut self) {
         let heard = |state: &State, way: Way| {
             let (device, to) = (way.device?, way.to?);
@@ -138,15 +138,15 @@ impl State {
         }
     }
 
-    /// Whether the backlog of an id that listens has room for a request.
+    /// Whether the backlog of a listening id has room for a request.
     fn has_room(&self, listener: u32) -> bool {
         let backlog = self.cm.ids.get(&listener).map_or(0, |id| id.backlog);
         self.waiting_requests(listener).len() < backlog
     }
 
-    /// Brings a request to the id that listens. A full backlog drops it, as Linux's does
-    /// (`ucma.c`), but those of iWARP and of lookups are refused. iWARP connects by TCP within the
-    /// call, so an address where nothing listens is an errno (`siw_cm.c`, `siw_connect`).
+    /// Delivers a request to the listening id. A full backlog drops it, like Linux's (`ucma.c`),
+    /// but iWARP requests and lookups are refused. iWARP connects by TCP within the call, so an
+    /// address without a listener is an errno (`siw_cm.c`, `siw_connect`).
     fn ask(&mut self, request: Unheard) -> Verb {
         let number = request.id;
         let Id { space, device, local, remote, local_ece: remote_ece, .. } = *self.id(number)?;
@@ -193,7 +193,7 @@ impl State {
         self.cm.ids.insert(request, id);
         self.id(number)?.peer = Some(request);
         let arm = match space {
-            // Messages of iWARP have the depths alone.
+            // iWARP messages carry only the depths.
             Space::Tcp if self.world.link == Link::Iwarp => {
                 Arm::Conn(Param { agreed: agreed.depths(), ..Param::default() })
             }
@@ -205,7 +205,7 @@ impl State {
         Ok(())
     }
 
-    /// No answer comes in time.
+    /// The request times out.
     fn unreachable(&mut self, number: u32) {
         if let Ok(id) = self.id(number) {
             id.phase = Phase::Ended;
@@ -214,7 +214,7 @@ impl State {
         self.tell(event.status(-libc::ETIMEDOUT));
     }
 
-    /// The request, or the answer, of an id is refused: a connection for `reason`, a lookup with
+    /// Refuses the request or the answer of an id: a connection with `reason`, a lookup with
     /// `status`.
     pub(super) fn refuse(&mut self, number: u32, reason: c_int, status: c_int, data: &[u8]) {
         let is_iwarp = self.world.link == Link::Iwarp;
@@ -243,8 +243,8 @@ impl State {
         }
     }
 
-    /// An id that may answer. If its peer has gone, the errno is siw's on iWARP (`siw_cm.c`,
-    /// `siw_accept` and `siw_reject`).
+    /// Returns the id if it may answer. If its peer is gone, the errno on iWARP is siw's
+    /// (`siw_cm.c`, `siw_accept` and `siw_reject`).
     fn asked(&mut self, number: u32, phases: &[Phase]) -> Verb<&mut Id> {
         let is_iwarp = self.world.link == Link::Iwarp;
         let id = self.id(number)?;
@@ -304,8 +304,8 @@ impl State {
         Ok(())
     }
 
-    /// Moves the queue pairs of both ids to RTS, and tells both that they are connected: iWARP's
-    /// answer is the last word.
+    /// Moves the queue pairs of both ids to RTS and reports the connection to both. On iWARP the
+    /// answer completes the handshake.
     fn connect_on_iwarp(&mut self, [number, peer]: [u32; 2], param: Param, data: Vec<u8>) -> Verb {
         let theirs = self.id(peer)?;
         theirs.peer_qp_num = param.qp_num;
@@ -327,8 +327,8 @@ impl State {
                 return Ok(());
             }
         }
-        // Unlike an answer elsewhere, it tells what the side that asked serves as the initiator's
-        // depth.
+        // Unlike an answer elsewhere, it reports the requester's responder resources as the
+        // initiator depth.
         let arm = Param { agreed: param.agreed.depths(), ..Param::default() };
         let own = Param { agreed: param.agreed.of_peer().depths(), ..Param::default() };
         self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED).arm(Arm::Conn(own)));
@@ -357,7 +357,7 @@ impl State {
         Ok(())
     }
 
-    /// The options that the next message of an id tells.
+    /// The options that the id's next message carries.
     pub(super) fn set_local_ece(&mut self, number: u32, ece: ibv_ece) -> Verb {
         let id = self.id(number)?;
         if ece.vendor_id == 0 || ece.comp_mask != 0 {
@@ -367,7 +367,7 @@ impl State {
         Ok(())
     }
 
-    /// The options that the last message of its peer told; zeroes if none.
+    /// The options in the peer's last message; zeroes if there were none.
     pub(super) fn remote_ece(&mut self, number: u32) -> Verb<ibv_ece> {
         self.id(number).map(|id| id.remote_ece)
     }
@@ -395,7 +395,7 @@ impl State {
         self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED));
     }
 
-    /// A message of the peer's came before its confirmation. (On iWARP nothing comes of it.)
+    /// A message from the peer arrived before its confirmation. iWARP ignores this.
     pub(super) fn comm_est(&mut self, number: u32) -> Verb {
         let is_iwarp = self.world.link == Link::Iwarp;
         match self.id(number)?.phase {

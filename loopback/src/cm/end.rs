@@ -1,4 +1,4 @@
-//! The end of connections and ids, and of devices.
+//! How connections, ids and devices end.
 
 use std::ffi::c_int;
 
@@ -22,7 +22,7 @@ impl State {
                 if self.reaches_its_peer(number) {
                     self.leave_peer(number);
                 } else {
-                    // Nobody confirms, which ends it as well.
+                    // The peer cannot confirm, which also ends the connection.
                     self.is_over(number);
                 }
             }
@@ -33,7 +33,7 @@ impl State {
         Ok(())
     }
 
-    /// Tells the peer that this side left.
+    /// Notifies the peer that this side disconnected.
     fn leave_peer(&mut self, number: u32) {
         let Some(peer) = self.cm.ids.get(&number).and_then(|id| id.peer) else { return };
         match self.id(peer) {
@@ -41,13 +41,13 @@ impl State {
                 id.phase = Phase::Left;
                 self.tell(Event::of(peer, Kind::RDMA_CM_EVENT_DISCONNECTED));
             }
-            // Both left at once.
+            // Both sides disconnected at once.
             Ok(Id { phase: Phase::Leaving, .. }) => self.is_over(peer),
             _ => {}
         }
     }
 
-    /// The connection has ended for an id that left first.
+    /// Ends the connection for an id that disconnected first.
     fn is_over(&mut self, number: u32) {
         if let Ok(id) = self.id(number) {
             id.phase = Phase::Ended;
@@ -56,7 +56,7 @@ impl State {
         self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
     }
 
-    /// Confirms that the peer left.
+    /// Confirms that the peer disconnected.
     fn confirm_end(&mut self, number: u32) {
         if self.reaches_its_peer(number) {
             let peer = self.cm.ids.get(&number).and_then(|id| id.peer);
@@ -70,13 +70,14 @@ impl State {
         self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
     }
 
-    /// The peer of an id that is destroyed, or whose device goes, is told as far as it can be.
+    /// Notifies the peer, as far as possible, of an id that is destroyed or whose device is
+    /// removed.
     fn part(&mut self, number: u32) {
         let Some(id) = self.cm.ids.get(&number) else { return };
         let (phase, space, peer) = (id.phase, id.space, id.peer);
         if let (Some(peer), true) = (peer, self.reaches_its_peer(number)) {
             match (phase, space) {
-                // Who looked something up is not told that nobody wants to know any more.
+                // The responder to a lookup is not notified when the asking id is gone.
                 (Phase::Asking, Space::Udp) => {}
                 (Phase::Asking, Space::Tcp) => self.refuse(peer, TIMEOUT, 0, &[]),
                 (Phase::Asked, _) => drop(self.reject_id(number, &[])),
@@ -93,7 +94,7 @@ impl State {
         }
     }
 
-    /// Destroys an id with its events. Requests that nobody took are rejected.
+    /// Destroys an id with its events. Rejects requests that were not accepted.
     pub(super) fn destroy_id(&mut self, number: u32) -> Verb {
         if !self.cm.ids.contains_key(&number) {
             return Err(libc::EINVAL);
@@ -106,14 +107,15 @@ impl State {
         Ok(())
     }
 
-    /// An event of the program's own.
+    /// Queues an event that the program writes itself.
     pub(super) fn write_cm_event(&mut self, number: u32, status: c_int, arg: u64) -> Verb {
         self.id(number)?;
         self.bring(Event::of(number, RDMA_CM_EVENT_USER).status(status).arm(Arm::User(arg)));
         Ok(())
     }
 
-    /// An event that a test raises. A request and a group's events name other objects besides.
+    /// Raises an event for a test. A request and the events of a group cannot be raised: they name
+    /// other objects as well.
     pub(super) fn raise(&mut self, number: u32, kind: Kind::Type, status: c_int) -> bool {
         let Ok(id) = self.id(number) else { return false };
         if matches!(
@@ -148,15 +150,15 @@ impl State {
         self.cm.channels.remove(&number);
     }
 
-    /// Takes a device away from rdma_cm: each of its ids is told, and nothing comes after that.
-    /// Whether it was there.
+    /// Removes a device from rdma_cm. Each of its ids gets an event, and none after that. Returns
+    /// whether the device was there.
     pub(crate) fn remove_device(&mut self, device: u32) -> bool {
         if !self.devices.contains_key(&device) || self.cm.removed.contains(&device) {
             return false;
         }
         let ids = self.cm.ids.iter().filter(|(_, id)| id.device == Some(device));
         let ids: Vec<u32> = ids.map(|(&number, _)| number).collect();
-        // Its own ids are told of the device, and not of each other's end.
+        // Its own ids receive the removal event, but no event for each other's end.
         for &number in &ids {
             self.tell(Event::of(number, Kind::RDMA_CM_EVENT_DEVICE_REMOVAL));
         }
@@ -176,7 +178,7 @@ impl State {
         true
     }
 
-    /// From now on a device neither sends nor hears messages of rdma_cm, or does so again.
+    /// Stops a device from sending and receiving rdma_cm messages, or lets it do so again.
     pub(crate) fn silence_device(&mut self, device: u32, silent: bool) {
         if silent {
             self.cm.silent.insert(device);

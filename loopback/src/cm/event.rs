@@ -19,11 +19,11 @@ use raw::{rdma_cm_event, rdma_conn_param, rdma_event_channel, rdma_ud_param};
 #[repr(C)]
 struct Event {
     event: rdma_cm_event,
-    /// `event` points into it.
+    /// `event` points into this vector.
     data: Vec<u8>,
 }
 
-/// The id of a request comes into being here.
+/// Creates the id of a request here.
 pub(super) unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<rdma_cm_event> {
     // SAFETY: the channel is live (the call's contract).
     let (shared, number) = unsafe { locate(channel) };
@@ -33,7 +33,7 @@ pub(super) unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<r
         Some(Object(id)) => id,
         None => new_id(&shared, number, channel, ptr::null_mut(), seen),
     };
-    // SAFETY: the id is live, since it has this event, and is on this channel, whose lock is held
+    // SAFETY: the id is live, since it has this event. It is on this channel, whose lock is held
     // (the call's contract).
     unsafe { show(id.as_ptr(), seen) };
     let data = event.data;
@@ -48,7 +48,8 @@ pub(super) unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<r
         qp_num,
         qkey: QKEY_OF_DATAGRAMS,
     };
-    // Its user reads the arm of the id's port space, whatever the event is; so it begins as zeroes.
+    // Users read the union arm of the id's port space, whatever the event is. So it starts as
+    // zeroes.
     let mut c = rdma_cm_event {
         id: id.as_ptr(),
         listen_id: listener.map_or(ptr::null_mut(), |Object(id)| id.as_ptr()),

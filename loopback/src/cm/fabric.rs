@@ -1,4 +1,4 @@
-//! What a test says to its fabric about rdma_cm, and asks of it.
+//! The rdma_cm controls that a test has on its fabric.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::fabric::Fabric;
 use crate::words::world::Link;
 
 impl Fabric {
-    /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in a world
-    /// of IPv6, and so on. `None` if the device is of another fabric.
+    /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in an IPv6
+    /// world, and so on. `None` if the device belongs to another fabric.
     pub fn ip_of(&self, device: &Context) -> Option<IpAddr> {
         let number = self.number_of(device)?;
         Some(self.shared().post(|state| state.ip_of(number)))
@@ -25,7 +25,7 @@ impl Fabric {
         })
     }
 
-    /// The address that stands for any of its devices'.
+    /// The unspecified address, which stands for any device's address.
     pub fn unspecified_ip(&self) -> IpAddr {
         self.shared().post(|state| match state.world.link {
             Link::Ipv6 => Ipv6Addr::UNSPECIFIED.into(),
@@ -33,18 +33,18 @@ impl Fabric {
         })
     }
 
-    /// Takes a device away from rdma_cm, as when it is unplugged: each of its ids is told
-    /// (RDMA_CM_EVENT_DEVICE_REMOVAL), and nothing comes to them after that. Its address is gone;
-    /// peers on other devices are told that theirs left. What was made on the device works until it
-    /// is dropped. Returns false if the device is not of this fabric, or was removed before.
+    /// Removes a device from rdma_cm, as when it is unplugged. Each of its ids gets
+    /// RDMA_CM_EVENT_DEVICE_REMOVAL and no event after that. Its address is gone, and peers on
+    /// other devices see a disconnect. Objects made on the device work until they are dropped.
+    /// Returns false if the device does not belong to this fabric, or was removed before.
     pub fn remove_device(&self, device: &Context) -> bool {
         let number = self.number_of(device);
         number.is_some_and(|number| self.shared().post(|state| state.remove_device(number)))
     }
 
-    /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is
-    /// pulled, or makes it hear them again. A call that asks it, or waits for its answer, is told
-    /// at once that the time is over. Returns false if the device is not of this fabric.
+    /// Makes a device neither send nor receive rdma_cm messages from now on, as when its cable is
+    /// pulled, or reconnects it. A call that sends to it, or waits for its answer, times out at
+    /// once. Returns false if the device does not belong to this fabric.
     pub fn silence_device(&self, device: &Context, silent: bool) -> bool {
         let number = self.number_of(device);
         if let Some(number) = number {
@@ -55,8 +55,8 @@ impl Fabric {
 }
 
 impl Fabric {
-    /// Removes a device, and brings another one with the same name and addresses. `None` if the
-    /// device is not of this fabric, or was removed before.
+    /// Removes a device, and adds another one with the same name and addresses. `None` if the
+    /// device does not belong to this fabric, or was removed before.
     pub fn replace_device(&self, device: &Context) -> Option<Arc<Context>> {
         let number = self.number_of(device)?;
         let place = self.shared().post(|state| {

@@ -1,11 +1,11 @@
-//! rdma_cm between the devices of a fabric: ids, and the events that they tell each other of.
+//! rdma_cm between the devices of a fabric: ids and their events.
 //!
-//! An id is a state machine behind the fabric's lock. What it sends reaches its peer at once, and
-//! each event is in its channel when the call that caused it returns. Whoever waits for an answer
-//! that cannot come is told at once that the time is over. So no clock is needed, and a program
-//! that makes the same calls sees the same events. A request that a full backlog drops is sent
-//! again when there is room and its listener's channel has no other event, where Linux sends it
-//! again after some seconds. `tests/cm/scenarios` compares all this with kernels.
+//! An id is a state machine behind the fabric's lock. Its messages reach the peer at once, and each
+//! event is in its channel when the call that caused it returns. A wait for an answer that cannot
+//! come times out at once. So no clock is needed, and a program that makes the same calls sees the
+//! same events. A request that a full backlog drops is sent again when there is room and its
+//! listener's channel has no other event; Linux sends it again after some seconds.
+//! `tests/cm/scenarios` compares all this with kernels.
 //!
 //! | file | what |
 //! |---|---|
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// The id, in one of these phases.
+    /// The id, if it is in one of these phases.
     fn id_in(&mut self, number: u32, phases: &[Phase]) -> Verb<&mut Id> {
         let id = self.id(number)?;
         if phases.contains(&id.phase) { Ok(id) } else { Err(libc::EINVAL) }
@@ -73,8 +73,8 @@ impl State {
         Ok(Seen { ps: id.space.to_c(), device: id.device, local: id.local, remote: id.remote })
     }
 
-    /// Brings an event to the channel of its id. The id of a request has no event until the program
-    /// accepts it (`ucma.c`, `ucma_event_handler`).
+    /// Queues an event on the channel of its id. The id of a request has no events until the
+    /// program accepts it (`ucma.c`, `ucma_event_handler`).
     fn tell(&mut self, event: Event) {
         let is_known = |id: &Id| !id.came_by_request || id.has_accepted;
         let is_request = event.kind == Kind::RDMA_CM_EVENT_CONNECT_REQUEST;
@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// Brings any event to the channel of its id. The last one of an id is that its device goes.
+    /// Queues any event on the channel of its id. Device removal is the last event of an id.
     fn bring(&mut self, event: Event) {
         let Some(id) = self.cm.ids.get(&event.id).filter(|id| id.phase != Phase::Removed) else {
             return;
@@ -113,7 +113,7 @@ impl State {
         Ok(ReportedEvent { event, number, object, listener, seen })
     }
 
-    /// The C object of an id is this one from now on.
+    /// Sets the C object of an id.
     fn name_id(&mut self, number: u32, object: Object<rdma_cm_id>) {
         if let Some(id) = self.cm.ids.get_mut(&number) {
             (id.object, id.listener) = (Some(object), None);
@@ -122,7 +122,7 @@ impl State {
         self.mind_the_unheard();
     }
 
-    /// Makes the channel of an id readable without an event, so that the program looks.
+    /// Makes the channel of an id readable without an event, so that the program checks it.
     fn wake_channel_of(&mut self, number: u32) {
         let channel = self.cm.ids.get(&number).map(|id| id.channel);
         if let Some(channel) = channel.and_then(|channel| self.cm.channels.get_mut(&channel)) {
@@ -130,7 +130,7 @@ impl State {
         }
     }
 
-    /// Drops the events of an id that nobody took.
+    /// Drops the events of an id that were not taken.
     fn forget_events_of(&mut self, number: u32, which: impl Fn(&Event) -> bool) {
         let channel = self.cm.ids.get(&number).map(|id| id.channel);
         let channel = channel.and_then(|channel| self.cm.channels.get_mut(&channel));
@@ -141,13 +141,13 @@ impl State {
         }
     }
 
-    /// The requests of a listening id that nobody took.
+    /// The requests of a listening id that were not taken.
     fn waiting_requests(&self, listener: u32) -> Vec<u32> {
         let ids = self.cm.ids.iter().filter(|(_, id)| id.listener == Some(listener));
         ids.map(|(&number, _)| number).collect()
     }
 
-    /// Moves an id to another channel, with its events, and with the requests that nobody took.
+    /// Moves an id to another channel, with its events and with the requests that were not taken.
     fn migrate_id(&mut self, number: u32, to: u32) -> Verb {
         self.id(number)?;
         if !self.cm.channels.contains_key(&to) {

@@ -28,7 +28,7 @@ impl State {
         Ok(())
     }
 
-    /// EADDRNOTAVAIL if it was not joined.
+    /// Fails with EADDRNOTAVAIL if the id did not join the group.
     pub(super) fn leave_group(&mut self, number: u32, group: SocketAddr) -> Verb {
         let id = self.id(number)?;
         let ip = group.ip().to_canonical();

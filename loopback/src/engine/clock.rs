@@ -1,4 +1,4 @@
-//! The fabric's clock: timers run out by idle runs, until a test stops the clock and moves it.
+//! The fabric's clock. Idle runs use up timers until a test stops the clock and moves it.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl State {
         let end = self.now().saturating_add(time);
         while let Some(expiry) = self.next_expiry().filter(|expiry| *expiry <= end) {
             self.clock = Some(expiry);
-            // The last retry. Sends that still wait after it are given up.
+            // This run makes the last retry. Sends that still wait after it fail.
             self.run();
             if self.give_up(|qp| qp.has_expired(expiry)) {
                 self.run();

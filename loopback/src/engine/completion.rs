@@ -9,7 +9,7 @@ use proverbs_sys::types::raw::ibv_event_type;
 use proverbs_sys::types::{ibv_wc_opcode as opcode, ibv_wc_status, ibv_wc_status as status};
 
 impl State {
-    /// Adds a completion, and an event when one was asked for.
+    /// Adds a completion, and an event if the queue was armed.
     pub(crate) fn complete(&mut self, cq: u32, mut entry: Cqe, solicited: bool) {
         self.completions += 1;
         (entry.at, entry.clock) = (self.completions, self.now());
@@ -41,8 +41,8 @@ impl State {
         }
     }
 
-    /// A send that is signaled or failed leaves a completion. Polling it frees the slots of all
-    /// sends it stands for.
+    /// Completes a send. A signaled or failed send adds a completion; polling it frees the slots of
+    /// all sends that it covers.
     pub(crate) fn complete_send(
         &mut self,
         number: u32,
@@ -63,7 +63,7 @@ impl State {
             status,
             opcode: match (success, qp.shape.transport, wr.op) {
                 (false, ..) => 0,
-                // As EFA's provider has it.
+                // EFA's provider does the same.
                 (true, Transport::Srd, Op::Read(_)) => opcode::IBV_WC_SEND,
                 (true, ..) => wr.op.completes_as(),
             },

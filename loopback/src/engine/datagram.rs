@@ -111,12 +111,12 @@ impl State {
             ..Cqe::default()
         };
         let arrival = Arrival { data: &data, solicited: message.solicited, says };
-        // The sender does not learn of a datagram that is not received.
+        // The sender is not notified of a datagram that is not received.
         let _ = self.receive(to, &arrival);
     }
 
-    /// The 40 bytes before a payload: the IPv6 header of RoCE v2, or 20 meaningless bytes and its
-    /// IPv4 header; on InfiniBand the GRH, or 40 meaningless bytes.
+    /// The 40 bytes before a payload: the IPv6 header of RoCE v2, or 20 undefined bytes and its
+    /// IPv4 header; on InfiniBand the GRH, or 40 undefined bytes.
     fn header(&mut self, address: &Address, sgid: Gid, message: &Message) -> [u8; HEADER] {
         const V4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
         if !address.is_global {
@@ -135,8 +135,8 @@ impl State {
 /// The length of a UDP header.
 const UDP: usize = 8;
 
-/// The length of what follows the IP header: UDP header, BTH, DETH, immediate, payload padded to
-/// words, and ICRC.
+/// The length of everything after the IP header: UDP header, BTH, DETH, immediate, payload padded
+/// to words, and ICRC.
 fn length(message: &Message, udp: usize) -> u16 {
     (udp + 12 + 8 + message.extra.length() + message.data.len().next_multiple_of(4) + 4) as u16
 }

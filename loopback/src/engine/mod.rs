@@ -1,4 +1,4 @@
-//! The work of the devices: it moves data over the state.
+//! The devices at work: they move data between the objects of the state.
 
 pub(crate) mod clock;
 pub(crate) mod completion;

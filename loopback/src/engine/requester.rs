@@ -20,7 +20,7 @@ impl State {
         if let Op::Invalidate(key) = wr.op {
             let failed = Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR);
             if self.habits.is_rxe() && self.has_ended(key) {
-                broken("LOCAL_INV of a key that has ended crashes the kernel of Soft-RoCE (R1.6)");
+                broken("LOCAL_INV of an invalidated key crashes the kernel of Soft-RoCE (R1.6)");
             }
             return if self.invalidate(number, key) { Outcome::Done { length: 0 } } else { failed };
         }
@@ -47,7 +47,7 @@ impl State {
         let reply = self.carry(number, &message);
         let length = length as u32;
         if transport == Transport::Uc {
-            // Success means only that the message has left.
+            // Success means only that the message left.
             return Outcome::Done { length };
         }
         match reply {
@@ -63,7 +63,7 @@ impl State {
                 self.check_read_to(number, list);
                 match self.scatter(pd, list, &data) {
                     Some(()) => Outcome::Done { length },
-                    // The peer has done its part already, atomics too (R4.5).
+                    // The peer has already executed the request, atomics too (R4.5).
                     None => Outcome::Failed(status::IBV_WC_LOC_PROT_ERR),
                 }
             }
@@ -107,12 +107,12 @@ impl State {
         let reached = self.device_at(path) == Some(peer.device)
             && peer.shape.transport == qp.shape.transport.of_peer()
             && peer.receives()
-            // Packets from strangers are dropped, and so are acknowledgements to others.
+            // Packets from other senders are dropped, and so are acknowledgements to others.
             && (self.is_sender(qp.device, path, back)
                 || self.follows(peer).is_some_and(|back| self.is_sender(qp.device, path, back)))
             && peer.attributes.dest_qpn == from
-            // UC accepts the sequence number of any message's first packet; RC requires the right
-            // one.
+            // UC accepts the sequence number of the first packet of any message; RC requires the
+            // expected one.
             && (qp.shape.transport == Transport::Uc || qp.attributes.sq_psn == peer.attributes.rq_psn);
         reached.then_some(to)
     }

@@ -1,6 +1,7 @@
 //! The receiving side: the effect of a message at the peer, and the peer's answer.
 
-// No model: each atomic of the device is one read-modify-write of memory that the program opened.
+// No model: each atomic of the device is one read-modify-write of memory that the
+// program opened.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -26,7 +27,7 @@ pub(crate) enum Reply {
     /// The status of the requester's completion.
     Refused(status::Type),
     Lost,
-    /// The message is still on its way (RC).
+    /// The message is still in transit (RC).
     Late,
 }
 
@@ -38,7 +39,7 @@ pub(crate) enum Refusal {
     TooLong,
     /// The receive's memory is not accessible to its domain.
     Protected,
-    /// The key that the message was to end is no window's of the domain (R1.6).
+    /// The key that the message would invalidate does not belong to a window of the domain (R1.6).
     Key,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) says: Cqe,
 }
 
-/// The rights that a FLUSH to there needs.
+/// The access rights that a FLUSH with this placement needs.
 fn flush_rights(to: u8) -> u32 {
     let right = |bit, right| if to & bit != 0 { right } else { 0 };
     right(placement::GLOBAL, ACCESS_FLUSH_GLOBAL)
@@ -71,7 +72,7 @@ impl State {
         if let (&Reply::Refused(cause), true) = (&reply, is_reliable) {
             // Faults of classes C and A stop the responder too (R10.17).
             self.enter(to, Phase::Err);
-            // The receive of a message tells of it, where there is one.
+            // A message's receive reports it, if it consumes one.
             if is_astray || !matches!(message.op, Op::Send) {
                 self.raise_refusal(to, cause);
             }
@@ -121,7 +122,7 @@ impl State {
         };
         match message.op {
             Op::Write(_) => {
-                // A write without immediate has no receive to fail on.
+                // A write without an immediate has no receive that could fail.
                 let write = |span: Option<Span>| span.map_or((), |span| span.store(&message.data));
                 if message.extra == Extra::Nothing {
                     write(span);
@@ -140,7 +141,7 @@ impl State {
                 }
                 Reply::Done(data)
             }
-            // All that was written is in memory.
+            // All written bytes are already in memory.
             Op::Flush { .. } => Reply::Done(Vec::new()),
             Op::AtomicWrite { bytes, .. } => {
                 let swap = |cell: &AtomicU64| cell.swap(u64::from_ne_bytes(bytes), SeqCst);
@@ -175,19 +176,20 @@ impl State {
             Err(Refusal::NoReceive) => Reply::NotReady,
             Err(Refusal::TooLong) => Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR),
             Err(Refusal::Protected) => Reply::Refused(status::IBV_WC_REM_OP_ERR),
-            // The message was acknowledged before its key was looked at.
+            // The message was acknowledged before its key was checked.
             Err(Refusal::Key) => Reply::Done(Vec::new()),
         }
     }
 
-    /// Ends the key that the message names, if it names one: that of a window of the queue pair's
-    /// domain, or on iWARP also that of a region.
+    /// Invalidates the key that the message names, if any. It must belong to a window of the queue
+    /// pair's domain; on iWARP it may also belong to a region.
     fn ends_its_key(&mut self, to: u32, extra: Extra) -> bool {
         let Extra::Invalidate(key) = extra else { return true };
         self.invalidate(to, key) || self.world.link == Link::Iwarp && self.end_region(to, key)
     }
 
-    /// Ends all access to a region of the queue pair's domain by its keys. Whether there is one.
+    /// Invalidates the keys of a region of the queue pair's domain. Returns whether there is such a
+    /// region.
     fn end_region(&mut self, to: u32, key: u32) -> bool {
         let pd = self.qps.get(&to).map(|qp| qp.pd);
         let mr = number_of(key, REMOTE_TAG).and_then(|number| self.mrs.get_mut(&number));
@@ -205,7 +207,7 @@ impl State {
         })
     }
 
-    /// Puts a message into the next receive, of the queue pair's own queue or of its SRQ.
+    /// Puts a message into the next receive, from the queue pair's own queue or from its SRQ.
     ///
     /// A receive too short for an RC message fails with it. UC and UD drop such a message, and the
     /// next one gets the receive (class D). But an SRQ cannot take a receive back, so there the

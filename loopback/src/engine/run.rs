@@ -54,7 +54,7 @@ impl State {
                 return self.rest(number);
             }
             Phase::Rts => {}
-            // Sends that had begun continue; the others are held.
+            // Sends that have begun continue; the others are held.
             Phase::Sqd if qp.wait.is_some() => {}
             Phase::Sqd => {
                 if std::mem::take(&mut qp.tells_drained) {
@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// Fails the sends whose retries are used up. Returns whether there were any.
+    /// Fails the sends that have no retries left. Returns whether there were any.
     pub(crate) fn give_up(&mut self, is_over: impl Fn(&mut Qp) -> bool) -> bool {
         let mut gave_up = false;
         let mut next = self.active.first().copied();
@@ -157,7 +157,8 @@ impl State {
         worked
     }
 
-    /// Starts a run: delayed messages that are due arrive, in the order in which they were sent.
+    /// Starts a run: delivers the delayed messages that are due, in the order in which they were
+    /// sent.
     pub(crate) fn deliver_late(&mut self) -> bool {
         self.faults.runs += 1;
         if self.faults.late.is_empty() {
@@ -177,7 +178,7 @@ impl State {
                     self.arrive(late.from, late.to, qkey, &address, sgid, &late.message);
                 }
                 None if self.listens(late.to, late.from) => {
-                    // On UC the sender does not learn whether it arrived.
+                    // The UC sender is not notified whether it arrived.
                     let _ = self.respond(late.to, &late.message);
                 }
                 None => {}

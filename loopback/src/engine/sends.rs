@@ -1,4 +1,4 @@
-//! The first send of a queue: its fate, and how long it waits.
+//! The head of a send queue: its outcome, and how long it waits.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
     Stuck,
 }
 
-/// The fate of a message on its way.
+/// The fate of a message in transit.
 pub(crate) enum Fate {
     Arrives,
     Lost,
@@ -44,8 +44,8 @@ impl State {
         }
     }
 
-    /// The device starts a work request, or continues one. Returns its outcome if that is decided
-    /// already; `Err` if the queue pair enters ERR before it.
+    /// Starts or continues a work request. Returns its outcome if that is decided already; `Err` if
+    /// the queue pair enters ERR first.
     pub(crate) fn begin(&mut self, number: u32, wr: &mut Send) -> Result<Option<Outcome>, ()> {
         if wr.doom == Doom::Undecided {
             wr.doom = Doom::None;
@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    /// The send is retried in every run. Idle runs use up its retries, or the clock's going on.
+    /// Retries the send in every run. Its retries are used up by idle runs, or by the clock.
     pub(crate) fn wait(&mut self, number: u32, wr: Send, cause: Cause) -> bool {
         let Some(qp) = self.qps.get(&number) else {
             return false;

@@ -1,8 +1,8 @@
-//! SRD: messages that are acknowledged and in no order.
+//! SRD: acknowledged messages without an order.
 //!
-//! Each run takes the sends of a queue pair in an order that the world's seed gives, holds some
-//! back for a run or more, and flushes in such an order too. A send that cannot be delivered yet is
-//! in nobody's way. What fails fails alone: the queue pair goes on.
+//! Each run takes the sends of a queue pair in an order drawn from the world's seed, delays some
+//! for a run or more, and flushes in a random order too. A send that cannot be delivered yet does
+//! not block the others. A failed send does not stop the queue pair.
 
 use std::collections::VecDeque;
 
@@ -19,14 +19,14 @@ use crate::words::wr::{Doom, Op, Payload, Send, To};
 use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
 
-/// `slid` of an arrival from where no address handle leads.
+/// `slid` of an arrival from a device that no address handle leads to.
 const UNKNOWN: u16 = 0xffff;
 
-/// One send in so many is held back, and for at most so many runs.
+/// One in `HELD` sends is delayed, and for at most this many runs.
 const HELD: u32 = 3;
 const RUNS: u32 = 3;
 impl State {
-    /// A turn of an SRD queue pair in RTS: each of its sends is tried once.
+    /// One round for an SRD queue pair in RTS: each of its sends is tried once.
     pub(crate) fn turn_srd(&mut self, number: u32) -> bool {
         let Some(qp) = self.qps.get_mut(&number) else { return self.rest(number) };
         let mut sends = std::mem::take(&mut qp.sends);
@@ -61,7 +61,7 @@ impl State {
                     self.complete_send(number, &wr, cause, 0);
                     worked = true;
                 }
-                // That which is waited for longest comes first.
+                // The message that has waited longest comes first.
                 Outcome::Wait(Cause::Late) => {
                     is_late = true;
                     left.push_front(wr);
@@ -88,7 +88,7 @@ impl State {
         self.qps.get(&number).is_some_and(|qp| qp.phase == Phase::Rts)
     }
 
-    /// Delivers one message, if it can be.
+    /// Delivers one message, if possible.
     fn send_srd(&mut self, number: u32, wr: &mut Send) -> Outcome {
         match wr.doom {
             Doom::Late(due) if due > self.faults.runs => return Outcome::Wait(Cause::Late),
@@ -171,7 +171,7 @@ impl State {
         self.ahs.keys().copied().find(|&ah| leads(ah)).map(|ah| self.srd_number_of(ah))
     }
 
-    /// The number that arrivals name an address handle by: those to one device share it.
+    /// The number by which arrivals name an address handle. Handles to one device share it.
     pub(crate) fn srd_number_of(&self, ah: u32) -> u16 {
         let there = self.ahs.get(&ah).and_then(|ah| self.device_at(&ah.address));
         there.map_or(UNKNOWN, |device| device as u16)

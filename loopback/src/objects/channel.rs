@@ -19,7 +19,7 @@ impl Channel {
         self.signal.raise();
     }
 
-    /// There is work: wakes a thread that sleeps until an armed CQ has something.
+    /// Wakes a thread that sleeps until an armed CQ has an event, since there is work.
     pub(crate) fn ring(&mut self) {
         if self.armed > 0 {
             self.signal.raise();

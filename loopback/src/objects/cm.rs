@@ -1,4 +1,4 @@
-//! The ids of rdma_cm, and the events that wait for them.
+//! The ids of rdma_cm, and their pending events.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::c_int;
@@ -16,13 +16,13 @@ use proverbs_sys::types::raw::{rdma_cm_event_type as Kind, rdma_cm_id, rdma_port
 pub(crate) struct Cm {
     pub(crate) channels: BTreeMap<u32, Channel>,
     pub(crate) ids: BTreeMap<u32, Id>,
-    /// Requests that found a full backlog, in their order.
+    /// Requests that a full backlog dropped, in order.
     pub(crate) unheard: Vec<Unheard>,
-    /// The port that was given last to an id that asked for any.
+    /// The last port given to an id that requested any port.
     pub(crate) last_port: u16,
     /// Devices that were removed.
     pub(crate) removed: BTreeSet<u32>,
-    /// Devices that neither send nor hear messages of rdma_cm.
+    /// Devices that neither send nor receive rdma_cm messages.
     pub(crate) silent: BTreeSet<u32>,
 }
 
@@ -55,7 +55,7 @@ impl Space {
         }
     }
 
-    /// The services that stand for its ports (`RDMA_IB_IP_PS_TCP`, `RDMA_IB_IP_PS_UDP`).
+    /// The native service ids that stand for its ports (`RDMA_IB_IP_PS_TCP`, `RDMA_IB_IP_PS_UDP`).
     pub(crate) fn services(self) -> u64 {
         u64::from(self.to_c()) << 16
     }
@@ -70,11 +70,11 @@ pub(crate) enum Phase {
     AddrResolved,
     RouteResolved,
     Listening,
-    /// It asked for a connection.
+    /// It sent a request.
     Asking,
     /// Its request was accepted, and it has not confirmed yet.
     Answered,
-    /// It is that of a request.
+    /// It was created by a request.
     Asked,
     /// It accepted, and the peer has not confirmed yet.
     Accepted,
@@ -83,7 +83,7 @@ pub(crate) enum Phase {
     Leaving,
     /// The peer disconnected, and it has not confirmed yet.
     Left,
-    /// Nothing but its destruction is left.
+    /// It can only be destroyed.
     Ended,
     /// Its device was removed.
     Removed,
@@ -95,9 +95,9 @@ pub(crate) struct Id {
     pub(crate) channel: u32,
     pub(crate) came_by_request: bool,
     pub(crate) has_accepted: bool,
-    /// `None` until the request that brings the id was taken.
+    /// `None` until the program takes the request that created the id.
     pub(crate) object: Option<Object<rdma_cm_id>>,
-    /// Of a request that was not taken yet.
+    /// The listening id, for a request that was not taken yet.
     pub(crate) listener: Option<u32>,
     pub(crate) phase: Phase,
     pub(crate) device: Option<u32>,
@@ -105,17 +105,17 @@ pub(crate) struct Id {
     pub(crate) remote: Option<SocketAddr>,
     /// The id at the other end.
     pub(crate) peer: Option<u32>,
-    /// The queue pairs of both ends, as far as they are known.
+    /// The queue pairs of both ends, if known.
     pub(crate) qp_num: u32,
     pub(crate) peer_qp_num: u32,
-    /// The agreed numbers.
+    /// The negotiated parameters.
     pub(crate) agreed: Agreed,
     /// Options of the connection: its own, for the next message, and the peer's.
     pub(crate) local_ece: ibv_ece,
     pub(crate) remote_ece: ibv_ece,
     pub(crate) backlog: usize,
     pub(crate) options: Options,
-    /// The groups that it joined, with the contexts of the joins.
+    /// The joined groups, with the contexts of the joins.
     pub(crate) groups: Vec<(IpAddr, usize)>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Agreed {
 }
 
 impl Agreed {
-    /// As the other side has it: each has its own view of the depths.
+    /// The same values from the peer's side, with initiator and responder depths exchanged.
     pub(crate) fn of_peer(self) -> Agreed {
         let Agreed { initiator_depth, responder_resources, .. } = self;
         Agreed {
@@ -138,7 +138,7 @@ impl Agreed {
         }
     }
 
-    /// The depths alone.
+    /// Only the depths.
     pub(crate) fn depths(self) -> Agreed {
         Agreed { retry_count: 0, rnr_retry_count: 0, ..self }
     }
@@ -159,14 +159,14 @@ pub(crate) struct Param {
     pub(crate) qp_num: u32,
 }
 
-/// A request that a full backlog dropped: its id asks again.
+/// A request that a full backlog dropped; its id will send it again.
 pub(crate) struct Unheard {
     pub(crate) id: u32,
     pub(crate) param: Param,
     pub(crate) data: Vec<u8>,
 }
 
-/// The arm of C's union.
+/// The union arm of the C event.
 #[derive(Clone, Copy)]
 pub(crate) enum Arm {
     None,
@@ -185,9 +185,9 @@ pub(crate) enum Arm {
 }
 
 pub(crate) struct Event {
-    /// The id that it is about; of a request, the new one.
+    /// The id that the event is about; for a request, the new one.
     pub(crate) id: u32,
-    /// Of a request, the id that listens.
+    /// For a request, the listening id.
     pub(crate) listener: Option<u32>,
     pub(crate) kind: Kind::Type,
     pub(crate) status: c_int,
@@ -213,7 +213,7 @@ impl Event {
     }
 }
 
-/// An event, with the fields of its id that C's structs show.
+/// An event, with the id fields that the C structs show.
 pub(crate) struct ReportedEvent {
     pub(crate) event: Event,
     pub(crate) number: u32,
@@ -222,7 +222,7 @@ pub(crate) struct ReportedEvent {
     pub(crate) seen: Seen,
 }
 
-/// What C's struct shows of an id.
+/// The fields of an id that the C struct shows.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) ps: u32,
@@ -232,7 +232,7 @@ pub(crate) struct Seen {
 }
 
 impl Cm {
-    /// Whether a channel or an id has the number.
+    /// Whether a channel or an id has this number.
     pub(crate) fn has(&self, number: u32) -> bool {
         self.channels.contains_key(&number) || self.ids.contains_key(&number)
     }

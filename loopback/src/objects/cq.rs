@@ -13,9 +13,9 @@ pub(crate) struct Cq {
     pub(crate) capacity: usize,
     pub(crate) entries: VecDeque<Cqe>,
     pub(crate) armed: Option<Arm>,
-    /// A completion did not fit. From then on the queue's content is undefined.
+    /// A completion did not fit. From then on the content of the queue is undefined.
     pub(crate) overrun: bool,
-    /// It is polled by extended polling, and the end of that has not come.
+    /// Extended polling has started and has not ended.
     pub(crate) started: bool,
     /// The C object, by which events name the queue.
     pub(crate) object: Option<Object<ibv_cq>>,
@@ -30,9 +30,9 @@ pub(crate) enum Arm {
 /// The receive queue in which a completion occupies a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// The queue pair's own.
+    /// The queue pair's own queue.
     Own,
-    /// A shared one's.
+    /// A shared receive queue.
     Shared(u32),
 }
 
@@ -43,24 +43,24 @@ pub(crate) struct Cqe {
     pub(crate) opcode: u32,
     pub(crate) byte_len: u32,
     pub(crate) extra: Extra,
-    /// Whether this is of a send that had an immediate.
+    /// Whether this completes a send with an immediate.
     pub(crate) sent_imm: bool,
     pub(crate) qp_num: u32,
     pub(crate) src_qp: u32,
-    /// Whether this is of a receive on UD.
+    /// Whether this completes a receive on UD.
     pub(crate) datagram: bool,
     pub(crate) grh: bool,
     pub(crate) sl: u8,
     pub(crate) slid: u16,
-    /// Which of the port's LIDs it came to.
+    /// The LID of the port that it was addressed to.
     pub(crate) path_bits: u8,
     /// The receive queue in which polling this entry frees a slot.
     pub(crate) receive_slot: Option<Slot>,
     /// The number of send slots that polling this entry frees, and the QP's count of resets.
     pub(crate) frees: u32,
     pub(crate) generation: u32,
-    /// Its number among the completions of the fabric.
+    /// Its sequence number among the completions of the fabric.
     pub(crate) at: u64,
-    /// The time by the clock.
+    /// The time, by the clock.
     pub(crate) clock: Duration,
 }

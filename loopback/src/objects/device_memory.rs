@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use proverbs_sys::mem::open::Open;
 
-/// Memory of a device, aligned to a page. What it holds at first, no manual page says.
+/// Memory of a device, aligned to a page. The manual pages do not define its initial content.
 pub(crate) struct Dm {
     pub(crate) device: u32,
     pub(crate) base: NonNull<Page>,
@@ -17,7 +17,7 @@ pub(crate) struct Dm {
 #[repr(align(4096))]
 pub(crate) struct Page(#[allow(dead_code)] [u8; 4096]); // accessed through raw pointers
 
-// SAFETY: it owns its pages, which are touched under the fabric's lock only.
+// SAFETY: it owns its pages, which are accessed only under the fabric's lock.
 unsafe impl Send for Dm {}
 
 impl Dm {
@@ -27,7 +27,8 @@ impl Dm {
     }
 
     pub(crate) fn open(&self) -> Open {
-        // SAFETY: the pages are there while the value is used, and touched under the fabric's lock.
+        // SAFETY: the pages exist while the value is used, and are accessed only under the fabric's
+        // lock.
         unsafe { Open::new(self.base.cast(), self.length) }
     }
 }
@@ -35,8 +36,8 @@ impl Dm {
 impl Drop for Dm {
     fn drop(&mut self) {
         let pages = NonNull::slice_from_raw_parts(self.base, self.length.div_ceil(4096));
-        // SAFETY: made of this box in `new`, and dropped once. No region is left that is in it
-        // (`free_dm`).
+        // SAFETY: `new` made the pointer from this box, and it is dropped once. No region refers to
+        // the memory any more (`free_dm`).
         drop(unsafe { Box::from_raw(pages.as_ptr()) });
     }
 }

@@ -1,4 +1,5 @@
-//! Domains: of protection, of threads, of both, and of XRC; and what only one thread may use.
+//! Protection domains, thread domains, parent domains and XRC domains, and the objects that only
+//! one thread may use.
 
 use std::thread;
 use std::thread::ThreadId;
@@ -25,7 +26,7 @@ pub(crate) struct Joint {
 /// A queue pair, shared receive queue or completion queue that one thread uses.
 pub(crate) struct Member {
     pub(crate) thread: ThreadId,
-    /// The parent domain that it was made on; a completion queue is on none.
+    /// The parent domain that it was made on; `None` for a completion queue.
     pub(crate) joint: Option<u32>,
 }
 
@@ -38,13 +39,13 @@ pub(crate) fn check(thread: ThreadId) {
 /// An XRC domain.
 pub(crate) struct Xrcd {
     pub(crate) device: u32,
-    /// The device and number of the file that names it.
+    /// The device and inode of the file that names it.
     pub(crate) inode: Option<(u64, u64)>,
-    /// How often it is open.
+    /// How many times it is open.
     pub(crate) opens: u32,
 }
 
-/// The domain and the completion queue of a shared receive queue of XRC.
+/// The XRC domain and the completion queue of an XRC shared receive queue.
 #[derive(Clone, Copy)]
 pub(crate) struct OfXrc {
     pub(crate) xrcd: u32,

@@ -1,10 +1,10 @@
-//! Asynchronous events that wait on a device.
+//! Pending asynchronous events of a device.
 
 use std::collections::VecDeque;
 
 use crate::objects::signal::Signal;
 
-/// The object of an event, by number.
+/// The object that an event is about, by number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Affiliate {
     Qp(u32),
@@ -14,7 +14,7 @@ pub(crate) enum Affiliate {
     Device,
 }
 
-/// The events of a device, and their descriptor once one was asked for.
+/// The events of a device, and their descriptor once it was requested.
 #[derive(Default)]
 pub(crate) struct AsyncEvents {
     pub(crate) signal: Option<Signal>,

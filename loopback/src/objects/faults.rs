@@ -1,4 +1,4 @@
-//! The faults of a fabric, and the messages that they keep back.
+//! The faults of a fabric, and the messages that they delay.
 
 use std::ffi::c_int;
 
@@ -29,10 +29,10 @@ pub(crate) struct Late {
 
 /// Why a post stops.
 pub(crate) enum Stop {
-    /// Refused at this work request, which is reported.
+    /// Refused at this work request, which is reported in `bad_wr`.
     Refused(c_int),
-    /// At an unreported work request; `taken` says whether it and the rest are accepted
-    /// nevertheless.
+    /// Stopped at an unreported work request. `taken` says whether this one and the rest are
+    /// accepted anyway.
     Unknown { errno: c_int, taken: bool },
 }
 

@@ -1,11 +1,11 @@
 //! Memory regions: keys resolve to the registered pointer and an offset.
 //!
-//! The device makes no pointer from an address, but for memory of an implicit region. Every access
-//! goes through a region that is registered at that moment, under the fabric's lock, so no access
-//! can outlive `dereg_mr`. (What an implicit region names stays while a work request names it.)
+//! The device makes no pointer from an address, except in an implicit region. Every access goes
+//! through a region that is registered at that moment, under the fabric's lock, so no access can
+//! outlive `dereg_mr`. (Memory in an implicit region stays valid while a work request names it.)
 
-// No model: the atomics are the device's accesses to memory of the program, as `sys::mem::open`
-// makes them.
+// No model: the atomics are the device's accesses to memory of the program, as
+// `sys::mem::open` makes them.
 
 #![allow(unsafe_code)] // Registered memory is reached through raw pointers.
 
@@ -31,15 +31,15 @@ pub(crate) struct Mr {
     pub(crate) pd: u32,
     pub(crate) base: Base,
     pub(crate) length: usize,
-    /// The address of the first byte in work requests.
+    /// The address of the first byte, as work requests give it.
     pub(crate) iova: u64,
     pub(crate) access: u32,
     pub(crate) backing: Backing,
-    /// A message ended its key, as on iWARP messages can.
+    /// A message invalidated its key, which is possible on iWARP.
     pub(crate) is_ended: bool,
-    /// Peers have or had a right to it, in its own key or by a window.
+    /// Peers have or had access to it, by its own key or by a window.
     pub(crate) is_exposed: bool,
-    /// `dereg_mr` returned 0, and a peer's request still uses it ([`Fault::GivesUp`]).
+    /// `dereg_mr` returned 0, but a peer's request still uses it ([`Fault::GivesUp`]).
     ///
     /// [`Fault::GivesUp`]: crate::Fault::GivesUp
     pub(crate) is_held: bool,
@@ -48,18 +48,18 @@ pub(crate) struct Mr {
 /// The owner of a region's memory.
 pub(crate) enum Backing {
     Program(Holds),
-    /// A file's, mapped while it is registered.
+    /// A file, mapped while the region is registered.
     Map(#[allow(dead_code)] Map), // held, not read
-    /// A device's, by the number of its `Dm`.
+    /// A device's memory, by the number of its `Dm`.
     Device(u32),
-    /// None: zeroes are read there, and what is written is gone.
+    /// No memory: reads return zeroes, and writes are discarded.
     Null,
-    /// All that the process has: the implicit region.
+    /// The whole address space of the process: the implicit region.
     Whole,
 }
 
 impl Mr {
-    /// A region of the program's memory, whose addresses are the program's.
+    /// A region of the program's memory, with the program's addresses.
     pub(crate) fn of_program(pd: u32, base: Base, length: usize, access: u32, holds: Holds) -> Mr {
         Mr {
             iova: base.0.addr().get() as u64,
@@ -68,14 +68,14 @@ impl Mr {
         }
     }
 
-    /// A region of memory that is not the program's, whose addresses begin at 0.
+    /// A region of memory that does not belong to the program; its addresses begin at 0.
     pub(crate) fn new(pd: u32, base: Base, length: usize, access: u32, backing: Backing) -> Mr {
         let (is_ended, is_exposed, is_held) = (false, false, false);
         Mr { pd, base, length, iova: 0, access, backing, is_ended, is_exposed, is_held }
     }
 
-    /// Whether a request of a peer may use memory of the program through it. One that began before
-    /// the region lost its rights goes on.
+    /// Whether a peer's request may access the program's memory through it. A request that began
+    /// before the region lost its rights continues.
     pub(crate) fn is_reached_by_peers(&self) -> bool {
         matches!(self.backing, Backing::Program(_)) && self.is_exposed
     }
@@ -85,23 +85,23 @@ impl Mr {
 #[derive(Clone, Copy)]
 pub(crate) struct Base(pub(crate) NonNull<u8>);
 
-// SAFETY: a plain pointer. It is used only under the contract of `reg_mr`: the memory stays valid
-// for the device, on whatever thread the device runs, until `dereg_mr`. (What is not the program's
-// is kept by the region, or by the device.)
+// SAFETY: this is a plain pointer. It is used only under the contract of `reg_mr`: the memory stays
+// valid for the device, on any thread that the device runs on, until `dereg_mr`. (The region or the
+// device keeps memory that does not belong to the program.)
 unsafe impl Send for Base {}
 
 /// lkeys and rkeys differ, so that using one as the other is detected.
 #[derive(Clone, Copy)]
 pub(crate) enum Key {
     Local(u32),
-    /// With the queue pair that it came to.
+    /// With the number of the queue pair that received it.
     Remote(u32, u32),
 }
 
 pub(crate) const LOCAL_TAG: u32 = 0x11;
 pub(crate) const REMOTE_TAG: u32 = 0x22;
 
-/// The number of the object whose key this is, if it has that tag.
+/// The number of the object that this key belongs to, if the key has that tag.
 pub(crate) fn number_of(key: u32, tag: u32) -> Option<u32> {
     (key & 0xff == tag).then_some(key >> 8)
 }
@@ -113,20 +113,21 @@ pub(crate) struct Span {
     pub(crate) region_length: usize,
     pub(crate) offset: usize,
     pub(crate) length: usize,
-    /// Whether anything but the registering program could write there meanwhile.
+    /// Whether anything but the registering program could write there at the same time.
     pub(crate) shared: bool,
     /// Whether there is no memory.
     pub(crate) is_null: bool,
-    /// Whether the program uses the memory in its own ways, so that no byte beside those that are
-    /// meant is touched.
+    /// Whether the program accesses the memory in its own ways, so the device must touch exactly
+    /// the named bytes.
     pub(crate) is_opaque: bool,
 }
 
 /// Programs may access memory that is open to the fabric while the device works on it, so both
-/// follow the rules of `Open`. All else is ordered by the fabric's lock, which every verb takes.
+/// sides follow the rules of `Open`. The fabric's lock, which every verb takes, orders all other
+/// accesses.
 impl Span {
-    /// The same bytes as a region of their own: what shares a word with them is not touched. It may
-    /// be part of another buffer, of which the program has slices.
+    /// The same bytes as a separate region. Bytes that share a word with them are not touched: they
+    /// may be part of another buffer, of which the program has slices.
     pub(crate) fn alone(self) -> Span {
         let region = Base(self.first());
         Span { region, region_length: self.length, offset: 0, ..self }
@@ -140,9 +141,9 @@ impl Span {
 
     pub(crate) fn open(&self) -> Open {
         // SAFETY: the memory is valid while registered (the contract of `reg_mr`), for writes too
-        // (`shared` implies LOCAL_WRITE), and the value is used under the lock. What is `alone`
-        // belongs to the device while a work request names it. All else is open to the fabric, and
-        // programs touch it through such values.
+        // (`shared` implies LOCAL_WRITE), and the value is used under the lock. A span that is
+        // `alone` belongs to the device while a work request names it. All other memory is open to
+        // the fabric, and programs access it through `Open` as well.
         unsafe { Open::new(self.region.0, self.region_length) }
     }
 
@@ -157,15 +158,15 @@ impl Span {
             let out = &mut out[before..];
             if self.is_opaque {
                 // SAFETY: inside the region (`resolve`), and valid while registered, for writes
-                // too. Programs touch opaque memory as they would with a device: see `exact`.
+                // too. Programs access opaque memory as they would with a real device: see `exact`.
                 return unsafe { exact::copy(self.first(), out) };
             }
             let copied = self.open().copy(self.offset, out);
             return copied.expect("inside the region (`resolve`)");
         }
-        // Memory registered without LOCAL_WRITE is only read, and may be behind a shared reference,
-        // from which no atomic may be made. Other processes may be writing it (a file), so the
-        // reads are volatile.
+        // Memory registered without LOCAL_WRITE is only read. It may be behind a shared reference,
+        // from which no atomic may be made. Other processes may write it (a file), so the reads are
+        // volatile.
         for at in self.offset..self.offset + self.length {
             // SAFETY: inside the region (`resolve`), and readable while registered (the contract of
             // `reg_mr`).
@@ -173,7 +174,7 @@ impl Span {
         }
     }
 
-    /// Writes `bytes`, cut to the length of the span.
+    /// Writes `bytes`, truncated to the length of the span.
     pub(crate) fn store(self, bytes: &[u8]) {
         if self.is_null {
             return;
@@ -187,7 +188,7 @@ impl Span {
         written.expect("inside the region (`resolve`)");
     }
 
-    /// Runs `change` on the word at the start, if it is whole and aligned.
+    /// Runs `change` on the first word, if it is whole and aligned.
     pub(crate) fn atomic(self, change: impl FnOnce(&AtomicU64) -> u64) -> Option<u64> {
         if self.length < 8 || self.is_null {
             return None;
@@ -196,11 +197,11 @@ impl Span {
     }
 }
 
-/// The rights for which the kernel pins pages to be written: `ib_access_writable` of
+/// The rights for which the kernel pins pages for writing: `ib_access_writable` of
 /// include/rdma/ib_verbs.h.
 pub(crate) const PINS_TO_WRITE: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_ATOMIC | MW_BIND;
 
-/// EFAULT for rights of which some write, if a page is mapped read-only.
+/// Fails with EFAULT if a right allows writes and a page is mapped read-only.
 pub(crate) fn check_pages(base: Base, length: usize, access: u32) -> Verb {
     let start = base.0.addr().get();
     match access & PINS_TO_WRITE != 0 && has_read_only_pages(start, start + length) {
@@ -209,8 +210,7 @@ pub(crate) fn check_pages(base: Base, length: usize, access: u32) -> Verb {
     }
 }
 
-/// Whether a mapping of this process that cannot be written is among these addresses (proc(5)).
-/// Miri has none.
+/// Whether a read-only mapping of this process overlaps these addresses (proc(5)). Miri has none.
 pub(crate) fn has_read_only_pages(start: usize, end: usize) -> bool {
     if cfg!(miri) {
         return false;

@@ -1,4 +1,4 @@
-//! The objects, each with its own data, which knows no other object but by number.
+//! The objects. Each has only its own data and refers to others by number.
 
 pub(crate) mod channel;
 #[cfg(feature = "cm")]
@@ -16,7 +16,7 @@ pub(crate) mod window;
 
 use std::ptr::NonNull;
 
-/// A C object, by which events name what it is for.
+/// A C object, which events return.
 pub(crate) struct Object<T>(pub(crate) NonNull<T>);
 
 impl<T> Clone for Object<T> {
@@ -27,6 +27,6 @@ impl<T> Clone for Object<T> {
 
 impl<T> Copy for Object<T> {}
 
-#[allow(unsafe_code)] // a pointer between threads
+#[allow(unsafe_code)] // a pointer that moves between threads
 // SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
 unsafe impl<T> Send for Object<T> {}

@@ -54,23 +54,23 @@ pub(crate) struct Qp {
     pub(crate) attributes: Attributes,
     pub(crate) sends: VecDeque<Send>,
     pub(crate) recvs: VecDeque<Recv>,
-    /// Send slots in use: queued, or done and not yet released by a polled completion (R9.7).
+    /// Send slots in use: queued, or done but not yet released by a polled completion (R9.7).
     pub(crate) send_slots: u32,
-    /// Receive slots in use: posted, or on some devices done and not polled.
+    /// Receive slots in use: posted, or on some devices done but not polled.
     pub(crate) recv_slots: u32,
-    /// The number of sends done without a completion since the last one that had one.
+    /// The number of sends done without a completion since the last completion.
     pub(crate) silent: u32,
     /// Set while the first send waits for another try.
     pub(crate) wait: Option<Wait>,
-    /// The run before which the queue pair flushes nothing.
+    /// The first run in which the queue pair may flush.
     pub(crate) flush_from: u64,
     /// Whether the first message arrived while it was in RTR.
     pub(crate) established: bool,
-    /// Whether an event reports that its send queue has drained.
+    /// Whether an event reports that the send queue has drained.
     pub(crate) tells_drained: bool,
-    /// Whether what it sends to a group does not come back to it.
+    /// Whether its multicast sends are not looped back to it.
     pub(crate) blocks_loopback: bool,
-    /// The options of its connection that are taken.
+    /// The enabled options of its connection.
     pub(crate) options: u32,
 }
 
@@ -115,7 +115,7 @@ impl Qp {
         }
     }
 
-    /// Back to what it was at first, but for the options that it has from then on.
+    /// Restores the initial state, except for options that a reset keeps.
     pub(crate) fn reset(&mut self) {
         let Qp { device, pd, xrcd, shape, blocks_loopback, options, .. } = *self;
         let generation = self.generation.wrapping_add(1);
@@ -124,7 +124,7 @@ impl Qp {
     }
 }
 
-/// While no test has the clock, a retry timer expires after this many runs of the engine in which
+/// Until a test stops the clock, a retry timer expires after this many runs of the engine in which
 /// nothing else happened.
 pub(crate) const IDLE_RUNS: u32 = 100;
 
@@ -134,11 +134,11 @@ pub(crate) const ENDLESS: u8 = 7;
 /// Why the first send of a queue is retried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The peer had no receive.
+    /// The peer had no receive posted.
     NotReady,
     /// No answer came.
     Lost,
-    /// The message is still on its way.
+    /// The message is still in transit.
     Late,
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct Wait {
     pub(crate) idle: u32,
     /// Retries left; `None` if the timer never expires.
     pub(crate) left: Option<u8>,
-    /// When the last retry is over, by the clock that a test has stopped.
+    /// When the last retry is over, by a stopped clock.
     pub(crate) expires: Duration,
 }
 
@@ -159,12 +159,12 @@ impl Wait {
         self.cause == Cause::Lost && self.left.is_none()
     }
 
-    /// When the send is given up, by the clock that a test has stopped.
+    /// When the send fails, by a stopped clock.
     pub(crate) fn expires(self) -> Option<Duration> {
         self.left.map(|_| self.expires)
     }
 
-    /// The status of a send that is given up.
+    /// The status of a send whose retries are used up.
     pub(crate) fn failure(self) -> Option<status::Type> {
         match self.cause {
             Cause::NotReady => Some(status::IBV_WC_RNR_RETRY_EXC_ERR),
@@ -175,7 +175,7 @@ impl Wait {
 }
 
 impl Qp {
-    /// An idle run. Whether the last retry of the first send has now expired.
+    /// Counts an idle run. Returns whether the last retry of the first send has expired.
     pub(crate) fn tick(&mut self) -> bool {
         let Some(wait) = &mut self.wait else { return false };
         let Some(left) = &mut wait.left else { return false };
@@ -185,12 +185,12 @@ impl Qp {
         }
         wait.idle = 0;
         match wait.cause {
-            // A receiver that was not ready is asked once, and once more for each retry.
+            // A receiver that was not ready gets the first try, and one more for each retry.
             Cause::NotReady => {
                 *left = left.saturating_sub(1);
                 *left == 0
             }
-            // A lost message is sent once and again for each retry, and each sending has its
+            // A lost message is sent once and again for each retry; each transmission has its own
             // timeout.
             Cause::Lost => match left.checked_sub(1) {
                 Some(less) => {
@@ -209,14 +209,14 @@ impl Qp {
     }
 }
 
-/// For how long a peer that is not ready is asked again.
+/// How long the sender retries a peer that is not ready.
 pub(crate) fn until_rnr_is_over(sender: &Qp, receiver: Option<&Qp>) -> Duration {
     let code = receiver.map_or(0, |qp| qp.attributes.min_rnr_timer);
     let timer = MinRnrTimer::new(code).map_or(Duration::ZERO, MinRnrTimer::duration);
     timer * u32::from(sender.attributes.rnr_retry)
 }
 
-/// For how long a message without an answer is sent again.
+/// How long a message without an answer is sent again.
 pub(crate) fn until_retries_are_over(sender: &Qp) -> Duration {
     let timeout = Timeout::from_c(sender.attributes.timeout).and_then(Timeout::duration);
     timeout.unwrap_or_default() * (u32::from(sender.attributes.retry_cnt) + 1)

@@ -1,8 +1,8 @@
-//! A file descriptor that is readable while something waits.
+//! A file descriptor that is readable while something is pending.
 //!
-//! Only calls of verbs make the fabric work. So a descriptor on which a program may sleep is
-//! readable not only while an event waits but also while there is work: the thread that wakes calls
-//! a verb, and the fabric continues.
+//! The fabric works only during verb calls. So a descriptor on which a program may sleep is
+//! readable both while an event is pending and while there is work. The thread that wakes calls a
+//! verb, and the fabric continues.
 
 use std::ffi::c_int;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::words::Verb;
 
 pub(crate) struct Signal {
     /// The user's end, with one byte to read while `raised`, and the other end. (An eventfd would
-    /// be one descriptor less, but Miri does not know whether it blocks.)
+    /// save one descriptor, but Miri does not know whether it blocks.)
     pub(crate) signal: UnixStream,
     pub(crate) raise: UnixStream,
     pub(crate) raised: bool,
@@ -36,7 +36,7 @@ impl Signal {
 
     pub(crate) fn raise(&mut self) {
         if !self.raised {
-            // The write has room: at most this one byte is in the socket.
+            // The write never blocks: at most this one byte is in the socket.
             let _ = self.raise.write(&[1]);
             self.raised = true;
         }
@@ -49,7 +49,7 @@ impl Signal {
         }
     }
 
-    /// Nothing is there to take. If work is left, makes the descriptor readable anew, for
+    /// No event is pending. If work is left, makes the descriptor readable again, for
     /// edge-triggered watchers.
     pub(crate) fn empty(&mut self, work_left: bool) {
         self.lower();

@@ -9,14 +9,14 @@ use proverbs_sys::types::ibv_srq;
 
 pub(crate) struct Srq {
     pub(crate) pd: u32,
-    /// Set if it is of XRC.
+    /// Set for XRC.
     pub(crate) of_xrc: Option<OfXrc>,
     pub(crate) max_wr: u32,
     pub(crate) max_sge: u32,
     /// The limit below which an event is raised; 0 if not armed.
     pub(crate) limit: u32,
     pub(crate) queue: VecDeque<Recv>,
-    /// Slots in use: posted, or on some devices done and not polled.
+    /// Slots in use: posted, or on some devices done but not polled.
     pub(crate) slots: u32,
     /// The C object, by which events name the queue.
     pub(crate) object: Option<Object<ibv_srq>>,
@@ -45,7 +45,7 @@ impl Srq {
         self.queue.front()
     }
 
-    /// Takes the next receive; also returns whether that reached the limit.
+    /// Takes the next receive, and returns whether the queue fell to its limit.
     pub(crate) fn pop(&mut self) -> (Option<Recv>, bool) {
         let wr = self.queue.pop_front();
         let reached = (self.queue.len() as u64) < u64::from(self.limit);

@@ -1,4 +1,4 @@
-//! RC and UC doing what they are for.
+//! Ordinary operations on RC and UC.
 
 use super::*;
 use ibv_wc_opcode::*;
@@ -37,7 +37,7 @@ fn inline_data_is_free_after_the_post() {
 }
 
 #[test]
-fn write_with_and_without_notice() {
+fn writes_with_and_without_immediate() {
     for wish in [RC, UC] {
         let (a, b) = pair(&wish);
         a.write(3, b"0123456789abcdef!");

@@ -22,7 +22,7 @@ pub(super) fn datagram(ah: &Handle, to: &End, qkey: u32, sge: ibv_sge) -> SendWr
 }
 
 #[test]
-fn a_datagram_has_40_bytes_in_front() {
+fn a_datagram_follows_a_40_byte_header() {
     let (a, b) = pair(&UD);
     a.write(0, b"datagram");
     for gid in [0, 1] {
@@ -51,7 +51,7 @@ fn a_datagram_has_40_bytes_in_front() {
 
 /// Proves R5.10, R10.10.
 #[test]
-fn what_cannot_be_received_is_lost_and_the_sender_not_told() {
+fn an_undeliverable_datagram_is_lost_and_its_send_succeeds() {
     let (a, b) = pair(&UD);
     let ah = Handle::new(&a, &b, 1);
     assert_eq!(a.post_send(&datagram(&ah, &b, QKEY, a.sge(0, 8))), 0, "no receive");
@@ -66,7 +66,7 @@ fn what_cannot_be_received_is_lost_and_the_sender_not_told() {
 }
 
 #[test]
-fn a_failed_send_stops_the_send_queue_only() {
+fn a_failed_send_stops_only_the_send_queue() {
     use ibv_wc_status::*;
     let (a, b) = pair(&UD);
     let ah = Handle::new(&a, &b, 1);

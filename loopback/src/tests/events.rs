@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use proverbs_sys::events::{try_get_cq_event, wait_readable};
 
-/// What the queue of a test is called.
+/// The name that a test gives its queue.
 const NAME: usize = 17;
 
 struct Channel {
@@ -15,7 +15,7 @@ struct Channel {
     cq: *mut ibv_cq,
 }
 
-/// A completion queue with a channel, in place of the end's own.
+/// Replaces the end's completion queue with one that has a channel.
 fn with_channel(end: &mut End) -> Channel {
     let context = end.context;
     let channel = unsafe { (LOOPBACK.create_comp_channel)(context) }.unwrap().as_ptr();
@@ -25,7 +25,7 @@ fn with_channel(end: &mut End) -> Channel {
 }
 
 impl Channel {
-    /// Gives the end its own queue back.
+    /// Restores the end's own queue.
     fn close(self, end: &mut End) {
         let cq = std::mem::replace(&mut end.cq, self.cq);
         assert_eq!(unsafe { (LOOPBACK.destroy_comp_channel)(self.channel) }, Err(libc::EBUSY));
@@ -38,7 +38,7 @@ impl Channel {
         assert_eq!(unsafe { arm(cq, solicited) }, 0);
     }
 
-    /// What its queue is called, which the test set.
+    /// The name of the queue that has an event.
     fn event(&self) -> Result<u64, i32> {
         unsafe { try_get_cq_event(&LOOPBACK, self.channel) }
     }
@@ -71,7 +71,7 @@ fn drop_qp(end: &mut End) {
 
 /// Proves R13.2.
 #[test]
-fn one_event_for_one_arming() {
+fn an_arming_gives_one_event() {
     let mut end = End::new(&Fabric::new(), &RC);
     let channel = with_channel(&mut end);
     talker(&mut end);
@@ -116,7 +116,7 @@ fn a_failure_counts_as_solicited_and_untaken_events_go_with_the_queue() {
 }
 
 #[test]
-fn a_sleeper_is_woken_by_a_post_elsewhere() {
+fn a_post_on_another_thread_wakes_a_sleeper() {
     let mut end = End::new(&Fabric::new(), &RC);
     let channel = with_channel(&mut end);
     talker(&mut end);

@@ -1,4 +1,4 @@
-//! What goes wrong, and with which status.
+//! Failures and their statuses.
 
 use super::*;
 use ibv_qp_state::{IBV_QPS_ERR, IBV_QPS_RTS, IBV_QPS_SQE};
@@ -30,7 +30,7 @@ fn a_receive_in_time_ends_the_wait() {
 }
 
 #[test]
-fn nobody_answers() {
+fn a_silent_peer_uses_up_the_retries() {
     let (a, b) = pair(&RC);
     assert_eq!(b.go(IBV_QPS_ERR), 0);
     let wr = SendWr::send(1, &[]);
@@ -133,7 +133,7 @@ fn keys_ranges_and_rights() {
 }
 
 #[test]
-fn an_error_flushes_what_is_behind_it() {
+fn an_error_flushes_later_requests() {
     let (a, b) = pair(&RC);
     assert_eq!(a.post_recv(8, &[]), 0);
     let good = SendWr::new(0, IBV_WR_RDMA_WRITE, &[a.sge(0, 8)]).to(&b, 0).flags(0);
@@ -148,7 +148,7 @@ fn an_error_flushes_what_is_behind_it() {
 
 /// Proves R11.5.
 #[test]
-fn a_region_gone_is_a_region_closed() {
+fn a_deregistered_region_is_inaccessible() {
     let (a, mut b) = pair(&RC);
     let wr = SendWr::new(1, IBV_WR_RDMA_WRITE, &[a.sge(0, 8)]).to(&b, 0);
     assert_eq!(unsafe { (LOOPBACK.dereg_mr)(b.mr) }, Ok(()));
@@ -157,7 +157,7 @@ fn a_region_gone_is_a_region_closed() {
 }
 
 #[test]
-fn a_read_needs_a_place_to_write() {
+fn a_read_needs_local_write() {
     let (a, b) = pair(&Wish { rights: 4, ..RC });
     let wr = SendWr::new(1, IBV_WR_RDMA_READ, &[a.sge(0, 8)]).to(&b, 0);
     assert_eq!(fate(&a, &b, &wr), (IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR, IBV_QPS_RTS));

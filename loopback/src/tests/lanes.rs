@@ -1,5 +1,4 @@
-//! Thread domains: what they are joined to, which threads may use what is in one, and which devices
-//! have none.
+//! Thread domains: parent domains, which threads may use a lane, and devices without them.
 
 use super::*;
 use crate::Personality;
@@ -17,11 +16,12 @@ struct Lane {
     joint: *mut ibv_pd,
     cq: *mut ibv_cq,
     qp: *mut ibv_qp,
-    /// A queue pair for any thread that receives into the lane: what no program of types has.
+    /// A queue pair for any thread whose receives complete into the lane. The safe interface cannot
+    /// make one.
     stray: *mut ibv_qp,
 }
 
-// SAFETY: raw pointers, with which the tests do what they should not.
+// SAFETY: raw pointers, which the tests misuse deliberately.
 unsafe impl std::marker::Send for Lane {}
 
 impl Lane {
@@ -41,7 +41,7 @@ impl Lane {
         }
     }
 
-    /// The end of each member, in order.
+    /// Destroys each member, in order.
     fn end(self) -> [Answer; 5] {
         unsafe {
             [
@@ -56,7 +56,7 @@ impl Lane {
 }
 
 #[test]
-fn a_lane_is_taken_apart_from_its_leaves() {
+fn a_lane_is_destroyed_from_its_leaves() {
     let lane = Lane::new();
     unsafe {
         assert_eq!((*lane.joint).handle, (*lane.end.pd).handle, "one domain to its regions");
@@ -71,7 +71,8 @@ fn a_lane_is_taken_apart_from_its_leaves() {
     assert_eq!(lane.end(), [Ok(()); 5]);
 }
 
-/// Each call on a member of a lane by another thread is told, whenever it comes.
+/// Every call by another thread on a member of a lane is reported, even if the calls do not
+/// overlap.
 #[cfg(debug_assertions)]
 #[test]
 fn a_lane_is_used_by_one_thread() {
@@ -106,7 +107,7 @@ fn a_lane_is_used_by_one_thread() {
         };
         (LOOPBACK.create_srq)(lane.joint, &mut init).map(drop)
     }));
-    // What is not in the lane is anybody's.
+    // Any thread may use objects outside the lane.
     assert!(!by_another(|lane| unsafe { (LOOPBACK.resize_cq)(lane.end.cq, 80) }));
     assert!(!by_another(|lane| unsafe { qp_to_init(lane.end.qp) }));
     let lane = Lane::new();
@@ -115,7 +116,7 @@ fn a_lane_is_used_by_one_thread() {
     assert!(by_another(|lane| unsafe { qp_to_init(lane.stray) }));
 }
 
-/// The calls of the data path, which C makes: what is told there ends the process.
+/// Calls of the data path are made through C, where a report ends the process.
 #[cfg(debug_assertions)]
 #[test]
 #[cfg_attr(miri, ignore = "starts itself")]

@@ -1,9 +1,9 @@
 //! The raw device, driven through its control table and its ops, as the crate drives it.
 //!
 //! Work requests and attributes are written into uninitialised memory, so Miri finds every field
-//! that the device reads without being told to.
+//! that the device reads without permission.
 #![allow(unsafe_code)] // The tests speak C.
-#![allow(clippy::undocumented_unsafe_blocks)] // Live objects, all.
+#![allow(clippy::undocumented_unsafe_blocks)] // All objects are live.
 
 mod connected;
 mod datagram;
@@ -30,8 +30,8 @@ use proverbs_sys::types::*;
 const ALL_RIGHTS: u32 = 15;
 const MEMORY: usize = 8192;
 
-/// Runs an ignored test in a process of its own, which may end, with what it is to call in a
-/// variable: whether it ended well, and what it said.
+/// Runs an ignored test in its own process, which may abort. The variable names the call to make.
+/// Returns whether the process succeeded, and its output.
 #[cfg(debug_assertions)]
 fn ended_by(test: &str, (variable, call): (&str, &str)) -> (bool, String) {
     let mut program = std::process::Command::new(std::env::current_exe().unwrap());
@@ -52,7 +52,7 @@ struct End {
     memory: *mut u64,
 }
 
-/// What a test may want otherwise.
+/// The parameters that a test may change.
 #[derive(Clone, Copy)]
 struct Wish {
     qp_type: ibv_qp_type::Type,
@@ -220,7 +220,7 @@ impl End {
         self.post_sends(std::slice::from_ref(wr)).0
     }
 
-    /// Posts a list: the errno, and the index that `bad_wr` names.
+    /// Posts a list. Returns the errno, and the index of `bad_wr`.
     fn post_sends(&self, list: &[SendWr]) -> (i32, Option<usize>) {
         let mut sges: Vec<_> = list.iter().map(|wr| wr.sges.clone()).collect();
         let mut wrs: Vec<_> = list.iter().map(|_| MaybeUninit::<ibv_send_wr>::uninit()).collect();
@@ -258,7 +258,7 @@ impl End {
         self.poll_raw().into_iter().map(|wc| unsafe { wc.assume_init() }).collect()
     }
 
-    /// As `poll`, of a device that writes some fields only.
+    /// Like `poll`, for a device that writes only some fields.
     fn poll_raw(&self) -> Vec<MaybeUninit<ibv_wc>> {
         let mut wcs = [const { MaybeUninit::<ibv_wc>::uninit() }; 16];
         let poll = unsafe { (*self.context).ops.poll_cq }.unwrap();
@@ -267,7 +267,7 @@ impl End {
         wcs.into_iter().take(count as usize).collect()
     }
 
-    /// The next completion, for which idle runs are made.
+    /// The next completion; makes idle runs until there is one.
     fn wait(&self) -> ibv_wc {
         for _ in 0..1000 {
             if let Some(wc) = self.poll().pop() {
@@ -277,7 +277,7 @@ impl End {
         panic!("no completion");
     }
 
-    /// wr_id and status of what one poll gives.
+    /// wr_id and status of the completions of one poll.
     fn polled(&self) -> Vec<(u64, ibv_wc_status::Type)> {
         self.poll().iter().map(|wc| (wc.wr_id, wc.status)).collect()
     }
@@ -316,7 +316,7 @@ fn pair_on(fabric: &Fabric, wish: &Wish) -> (End, End) {
     let (a, b) = (End::new(fabric, wish), End::new(fabric, wish));
     for (end, peer) in [(&a, &b), (&b, &a)] {
         assert_eq!((end.init(wish), end.rtr(wish, peer)), (0, 0));
-        // The second end answers, and expects what the first sends.
+        // The second end answers, and expects the first end's packet number.
         assert_eq!(end.rts(wish), 0);
     }
     (a, b)

@@ -1,4 +1,4 @@
-//! What personalities do differently, as a program that looks at everything sees it.
+//! Differences between personalities, as a program sees them that looks at every field.
 
 use super::datagram::{Handle, datagram};
 use super::*;
@@ -21,7 +21,7 @@ fn with_imm(personality: Personality) -> (MaybeUninit<ibv_wc>, MaybeUninit<ibv_w
     (a.poll_raw().remove(0), b.poll_raw().remove(0))
 }
 
-/// A field of a completion that is there.
+/// A field of a completion that was written.
 macro_rules! field {
     ($wc:expr, $field:ident) => {
         unsafe { (&raw const (*$wc.as_ptr()).$field).read() }
@@ -34,7 +34,7 @@ fn imm_of(wc: &MaybeUninit<ibv_wc>) -> u32 {
 }
 
 #[test]
-fn the_sender_of_an_immediate_is_told_that_it_has_one() {
+fn a_send_completion_may_have_the_flag_of_an_immediate() {
     for (personality, told) in
         [(Personality::Plain, false), (Personality::Rxe, true), (Personality::Mlx5, true)]
     {
@@ -46,16 +46,16 @@ fn the_sender_of_an_immediate_is_told_that_it_has_one() {
     }
 }
 
-/// Under Miri there is nothing to be read.
+/// Under Miri the fields cannot be read.
 #[cfg(not(miri))]
 #[test]
-fn what_is_not_promised_is_not_written() {
+fn fields_without_a_promise_are_not_written() {
     const GARBAGE: u32 = 0xb7b7_b7b7;
     let (sent, received) = with_imm(Personality::Mlx5);
     assert_eq!(imm_of(&sent), GARBAGE);
     assert_eq!((field!(sent, vendor_err), field!(sent, byte_len)), (GARBAGE, GARBAGE));
     assert_eq!((field!(received, vendor_err), field!(received, byte_len)), (GARBAGE, 0));
-    // Of a failure: what it is called is not known.
+    // The opcode of a failure is undefined.
     let (_, a, _b) = on(Personality::Mlx5, &RC);
     assert_eq!((a.go(ibv_qp_state::IBV_QPS_ERR), a.post_send(&SendWr::send(1, &[]))), (0, 0));
     let failed = a.poll_raw().remove(0);
@@ -64,7 +64,7 @@ fn what_is_not_promised_is_not_written() {
 }
 
 #[test]
-fn an_rxe_receive_says_that_it_has_a_grh() {
+fn an_rxe_receive_has_the_flag_of_a_grh() {
     for (personality, told) in [(Personality::Plain, false), (Personality::Rxe, true)] {
         let (_, received) = with_imm(personality);
         assert_eq!(field!(received, wc_flags) & flag::IBV_WC_GRH.0 != 0, told);
@@ -96,7 +96,7 @@ fn left(personality: Personality, wish: &Wish, destroy: bool) -> usize {
 }
 
 #[test]
-fn a_dead_queue_pair_takes_its_completions_along() {
+fn a_destroyed_queue_pair_may_remove_its_completions() {
     for wish in [RC, Wish { srq: true, ..RC }] {
         for destroy in [true, false] {
             assert_eq!(left(Personality::Plain, &wish, destroy), 2);
@@ -106,16 +106,16 @@ fn a_dead_queue_pair_takes_its_completions_along() {
     }
 }
 
-/// Other queue pairs' completions stay where they are.
+/// The completions of other queue pairs stay.
 #[test]
-fn and_nobody_elses() {
+fn completions_of_other_queue_pairs_stay() {
     let fabric = Fabric::with(Personality::Mlx5);
     let wish = Wish { cqe: 8, ..RC };
     let (a, b) = pair_on(&fabric, &wish);
     for i in 0..3 {
         assert_eq!((b.post_recv(i, &[]), a.post_send(&SendWr::send(i, &[]))), (0, 0));
     }
-    // The receives are of `b`'s queue, the sends of `a`'s.
+    // The receives are from `b`'s queue, the sends from `a`'s.
     assert_eq!(b.go(IBV_QPS_RESET), 0);
     assert_eq!((a.poll_raw().len(), b.poll_raw().len()), (3, 0));
 }
@@ -138,7 +138,7 @@ fn receives_hold_their_slots_until_they_are_polled() {
 }
 
 #[test]
-fn a_poll_may_fail_behind_what_it_wrote() {
+fn a_poll_may_fail_after_writing_completions() {
     let (fabric, a, b) = on(Personality::Mlx5, &RC);
     for i in 0..3 {
         assert_eq!((b.post_recv(i, &[]), a.post_send(&SendWr::send(i, &[]))), (0, 0));
@@ -149,7 +149,7 @@ fn a_poll_may_fail_behind_what_it_wrote() {
     let poll = unsafe { (*b.context).ops.poll_cq }.unwrap();
     assert_eq!(unsafe { poll(b.cq, 4, wcs.as_mut_ptr().cast()) }, -2);
     assert_eq!([field!(wcs[0], wr_id), field!(wcs[1], wr_id)], [0, 1]);
-    // The two are gone; the queue goes on.
+    // The two are lost; the queue continues.
     assert_eq!(b.poll_raw().iter().map(|wc| field!(wc, wr_id)).collect::<Vec<_>>(), [2]);
 }
 
@@ -170,7 +170,7 @@ fn before_ipv4(personality: Personality) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn what_is_before_an_ipv4_header_means_nothing() {
+fn bytes_before_an_ipv4_header_are_undefined() {
     assert_eq!(before_ipv4(Personality::Plain), [vec![0; 20], vec![0; 20]]);
     assert_eq!(before_ipv4(Personality::Rxe), [vec![0; 20], vec![0; 20]]);
     let [one, other] = before_ipv4(Personality::Mlx5);
@@ -178,14 +178,15 @@ fn what_is_before_an_ipv4_header_means_nothing() {
     assert!([&one, &other].into_iter().any(|bytes| bytes[0] >> 4 == 6), "one looks like IPv6");
 }
 
-/// What the worst does with one program: which completions were left, and what its headers were.
+/// The worst personality's choices in one program: how many completions are left, and the undefined
+/// bytes of its headers.
 fn tale(seed: u64) -> (usize, [Vec<u8>; 2]) {
     let worst = Personality::worst(seed);
     (left(worst, &RC, true), before_ipv4(worst))
 }
 
 #[test]
-fn the_worst_is_drawn_from_its_seed() {
+fn the_worst_personality_is_drawn_from_its_seed() {
     assert_eq!(tale(3), tale(3));
     let all: Vec<_> = (0..16).map(tale).collect();
     for left in [0, 2] {

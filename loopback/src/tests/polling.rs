@@ -1,4 +1,4 @@
-//! Extended polling, as C does it: what it shows, and what no correct program does.
+//! Extended polling, as C uses it: its results, and misuse that is reported.
 
 use super::*;
 use crate::Personality;
@@ -19,7 +19,7 @@ fn start(cq: *mut ibv_cq_ex) -> i32 {
 }
 
 #[test]
-fn only_functions_that_were_asked_for_are_there() {
+fn only_requested_functions_exist() {
     let end = End::new(&Fabric::new(), &RC);
     let cq = create(&end, TS | wc_flags::SL).unwrap();
     unsafe {
@@ -83,7 +83,7 @@ fn completions_are_shown_one_after_the_other() {
     }
 }
 
-/// Each wrong call, and what is told of it. Those of the data path end the process.
+/// Each wrong call and its report. Those of the data path end the process.
 #[cfg(debug_assertions)]
 const WRONG: [(&str, &str); 9] = [
     ("end", "R14.1"),
@@ -101,7 +101,7 @@ const WRONG: [(&str, &str); 9] = [
 #[cfg(debug_assertions)]
 #[test]
 #[cfg_attr(miri, ignore = "starts itself")]
-fn calls_out_of_order_are_told() {
+fn calls_out_of_order_are_reported() {
     for (call, told) in WRONG {
         let (is_well, said) = ended_by("polling::a_call_out_of_order", ("POLLING_CALL", call));
         assert!(!is_well && said.contains(told), "{call}: {said}");
@@ -110,7 +110,7 @@ fn calls_out_of_order_are_told() {
 
 #[cfg(debug_assertions)]
 #[test]
-#[ignore = "started by calls_out_of_order_are_told"]
+#[ignore = "started by calls_out_of_order_are_reported"]
 fn a_call_out_of_order() {
     let call = std::env::var("POLLING_CALL").unwrap();
     let is_rxe = call == "rxe";
@@ -118,7 +118,7 @@ fn a_call_out_of_order() {
     let end = End::new(&Fabric::with(personality), &RC);
     let (cq, _qp) = with_two(&end);
     unsafe {
-        // Not started yet.
+        // Polling has not started yet.
         match &*call {
             "end" => c::end_poll(cq),
             "next" => drop(c::next_poll(cq)),

@@ -1,10 +1,10 @@
-//! What a post accepts, and what `bad_wr` says.
+//! The posts that are accepted, and the value of `bad_wr`.
 
 use super::*;
 use ibv_wr_opcode::*;
 
 #[test]
-fn bad_wr_names_the_first_refused() {
+fn bad_wr_is_the_first_refused_request() {
     for bad in 0..4 {
         let (a, b) = pair(&RC);
         let good = SendWr::new(0, IBV_WR_RDMA_WRITE, &[a.sge(0, 8)]).to(&b, 0);
@@ -17,7 +17,7 @@ fn bad_wr_names_the_first_refused() {
 }
 
 #[test]
-fn what_c_refuses_during_the_post() {
+fn c_refuses_these_during_the_post() {
     let (a, b) = pair(&RC);
     let sge = a.sge(0, 8);
     let atomic = SendWr::new(1, IBV_WR_ATOMIC_FETCH_AND_ADD, &[sge]).to(&b, 0).operands(1, 0);
@@ -26,7 +26,7 @@ fn what_c_refuses_during_the_post() {
     for wr in [
         SendWr::send(1, &[sge; 3]),
         SendWr::send(1, &[a.sge(0, 65)]).flags(INLINE),
-        // Two lengths that wrap to nothing (R2.8).
+        // Two lengths whose sum wraps to 0 (R2.8).
         SendWr::send(1, &[a.sge(0, 1 << 31), a.sge(0, 1 << 31)]).flags(INLINE),
         read.flags(INLINE),
         atomic.to(&b, 4),
@@ -47,7 +47,7 @@ fn what_c_refuses_during_the_post() {
 }
 
 #[test]
-fn a_send_slot_is_free_once_a_completion_from_it_on_was_polled() {
+fn polling_a_completion_frees_its_send_slot_and_earlier_ones() {
     let (a, b) = pair(&Wish { depth: 4, ..RC });
     let quiet = SendWr::new(0, IBV_WR_RDMA_WRITE, &[a.sge(0, 8)]).to(&b, 0).flags(0);
     let loud = SendWr { flags: SIGNALED, ..quiet.clone() };
@@ -75,7 +75,7 @@ fn receive_queues_have_their_depth() {
 }
 
 #[test]
-fn a_completion_queue_that_overran_is_dead() {
+fn a_completion_queue_that_overran_is_unusable() {
     let (a, b) = pair(&Wish { cqe: 1, ..RC });
     let wr = SendWr::new(0, IBV_WR_RDMA_WRITE, &[a.sge(0, 8)]).to(&b, 0);
     assert_eq!(a.post_sends(&[wr.clone(), wr]), (0, None));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A send, of which only what its opcode reads is written.
+/// A send. Only the fields that its opcode reads are written.
 #[derive(Clone)]
 pub(super) struct SendWr {
     pub(super) wr_id: u64,

@@ -1,4 +1,4 @@
-//! Extended posting, as C does it: what it takes, and what no correct program does.
+//! Extended posting, as C uses it: its results, and misuse that is reported.
 
 use std::ffi::c_void;
 
@@ -15,7 +15,7 @@ fn create(end: &End, wish: &Wish, ops: u64) -> Result<*mut ibv_qp_ex, i32> {
     unsafe { (LOOPBACK.create_qp_ex)(&mut init) }.map(|qp| qp.as_ptr().cast())
 }
 
-/// Calls a function, which is there.
+/// Calls a function, which must be there.
 macro_rules! call {
     ($qp:ident.$function:ident($($argument:expr),*)) => {
         unsafe { (*$qp).$function.unwrap()($qp $(, $argument)*) }
@@ -44,7 +44,7 @@ fn only_operations_of_the_transport_are_granted() {
     assert!(unsafe { (*plain).wr_start }.is_none(), "an ordinary one has no functions (R15.2)");
 }
 
-/// What is aborted is not there; an empty session is none; one in RESET is refused.
+/// An aborted session posts nothing, an empty one does nothing, and one in RESET is refused.
 /// Proves R15.7.
 #[test]
 fn a_session_that_is_aborted_posts_nothing() {
@@ -61,12 +61,12 @@ fn a_session_that_is_aborted_posts_nothing() {
     assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.cast()) }, Ok(()));
 }
 
-/// A call out of order, and what is said of it.
+/// A call out of order and its report.
 #[cfg(debug_assertions)]
 const WRONG: [(&str, &str); 15] = [
-    ("start", "within a session"),
-    ("post_send", "within a session"),
-    ("destroy", "within a session"),
+    ("start", "within an open session"),
+    ("post_send", "within an open session"),
+    ("destroy", "within an open session"),
     ("complete", "was not started"),
     ("abort", "was not started"),
     ("outside", "outside of a session"),
@@ -85,7 +85,7 @@ const WRONG: [(&str, &str); 15] = [
 #[cfg(debug_assertions)]
 #[test]
 #[cfg_attr(miri, ignore = "starts itself")]
-fn calls_out_of_order_are_told() {
+fn calls_out_of_order_are_reported() {
     for (call, told) in WRONG {
         let (is_well, said) = ended_by("sessions::a_call_out_of_order", ("SESSION_CALL", call));
         assert!(!is_well && said.contains(told), "{call}: {said}");
@@ -94,7 +94,7 @@ fn calls_out_of_order_are_told() {
 
 #[cfg(debug_assertions)]
 #[test]
-#[ignore = "started by calls_out_of_order_are_told"]
+#[ignore = "started by calls_out_of_order_are_reported"]
 fn a_call_out_of_order() {
     let call = std::env::var("SESSION_CALL").unwrap();
     let is_rxe = call.starts_with("rxe");

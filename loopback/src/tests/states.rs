@@ -1,4 +1,4 @@
-//! States: which transitions, which attributes, which posts.
+//! States: legal transitions, attributes and posts.
 
 use super::*;
 use ibv_qp_state::*;
@@ -7,7 +7,7 @@ use ibv_wc_status::IBV_WC_WR_FLUSH_ERR;
 const ALL: [ibv_qp_state::Type; 6] =
     [IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR];
 
-/// A lone end, brought to a state.
+/// A single end, moved to a state.
 fn end_in(wish: &Wish, state: ibv_qp_state::Type) -> End {
     let end = End::new(&Fabric::new(), wish);
     if state != IBV_QPS_RESET {
@@ -38,7 +38,7 @@ fn transitions_without_attributes() {
     for wish in [RC, UC, UD] {
         for &(from, legal) in legal {
             for to in ALL {
-                // UD needs nothing for RTR.
+                // UD needs no attributes for RTR.
                 let ud = wish.qp_type == UD.qp_type && (from, to) == (IBV_QPS_INIT, IBV_QPS_RTR);
                 let ok = ud || legal.contains(&to);
                 let end = end_in(&wish, from);
@@ -128,7 +128,7 @@ fn reset_empties_the_queues_and_leaves_completions() {
 }
 
 #[test]
-fn children_before_parents() {
+fn children_are_destroyed_before_parents() {
     let end = end_in(&RC, IBV_QPS_RESET);
     assert_eq!(unsafe { (LOOPBACK.destroy_cq)(end.cq) }, Err(libc::EBUSY));
     assert_eq!(unsafe { (LOOPBACK.dealloc_pd)(end.pd) }, Err(libc::EBUSY));
@@ -147,8 +147,8 @@ fn completions_outlive_their_queue_pair() {
 
 #[test]
 #[cfg(debug_assertions)]
-#[should_panic = "a region of no bytes"]
-fn a_region_of_no_bytes_is_none() {
+#[should_panic = "a region must have at least one byte"]
+fn a_region_of_no_bytes_is_refused() {
     let end = end_in(&RC, IBV_QPS_RESET);
     let _ = unsafe { (LOOPBACK.reg_mr)(end.pd, end.memory.cast(), 0, 0, Holds::Open) };
 }
@@ -168,10 +168,10 @@ fn regions_are_checked() {
     );
 }
 
-/// What has long been there keeps its number, and others work when all were taken once.
+/// A long-lived object keeps its number, and new ones are found after all were taken once.
 #[test]
 #[cfg_attr(miri, ignore = "slow")]
-fn a_fabric_is_never_used_up() {
+fn a_fabric_never_runs_out_of_numbers() {
     let fabric = Fabric::new();
     let (a, b) = pair_on(&fabric, &RC);
     fabric.shared().post(|state| state.numbers = crate::words::limits::BITS_24 - 8);

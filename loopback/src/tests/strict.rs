@@ -1,4 +1,4 @@
-//! What is wrong is refused, and what no correct crate does is said loudly.
+//! The device refuses mistakes, and reports misuse that the crate prevents.
 
 use super::datagram::{Handle, datagram};
 use super::*;
@@ -24,7 +24,7 @@ fn flags_that_mean_nothing_are_refused() {
     let ah = Handle::new(&ud, &to_ud, 1);
     let fenced = datagram(&ah, &to_ud, QKEY, ud.sge(0, 8)).flags(FENCE);
     assert_eq!(ud.post_send(&fenced), libc::EINVAL);
-    // Nothing wakes up for a WRITE without immediate, nor for what fetches.
+    // A WRITE without an immediate, a READ and an atomic cannot be solicited.
     for (opcode, code) in [
         (IBV_WR_RDMA_WRITE, libc::EINVAL),
         (IBV_WR_RDMA_READ, libc::EINVAL),
@@ -48,7 +48,7 @@ fn a_queue_pair_number_has_24_bits() {
 }
 
 #[test]
-fn addresses_are_looked_at() {
+fn addresses_are_checked_on_modify() {
     let (a, b) = pair(&UD);
     let create = |change: fn(&mut ibv_ah_attr)| {
         let mut attr = a.address_of(&b, 1);
@@ -67,7 +67,7 @@ fn addresses_are_looked_at() {
     assert_eq!(unsafe { (LOOPBACK.destroy_ah)(ah) }, Ok(()));
 }
 
-/// Whether the device says so loudly, and does no more.
+/// Whether the device reports misuse, and has no other effect.
 #[cfg(debug_assertions)]
 fn is_loud(broken: impl FnOnce()) -> bool {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(broken)).is_err()
@@ -75,11 +75,11 @@ fn is_loud(broken: impl FnOnce()) -> bool {
 
 #[cfg(debug_assertions)]
 #[test]
-fn what_a_work_request_names_stays() {
+fn objects_of_an_outstanding_work_request_stay() {
     let (a, b) = pair(&RC);
     assert_eq!(b.post_recv(1, &[b.sge(0, 8)]), 0);
     assert!(is_loud(|| assert_eq!(unsafe { (LOOPBACK.dereg_mr)(b.mr) }, Ok(()))));
-    // A send that has begun, and waits for its peer's receive.
+    // A send that has begun waits for its peer's receive.
     assert_eq!((a.post_send(&SendWr::send(2, &[])), a.polled().len()), (0, 1));
     assert_eq!(a.post_send(&SendWr::send(3, &[a.sge(0, 8)])), 0);
     assert!(a.poll().is_empty());
@@ -90,10 +90,10 @@ fn what_a_work_request_names_stays() {
     drop(a2);
 }
 
-/// As two threads would make them that share what they must not.
+/// As from two threads that share an object wrongly.
 #[cfg(debug_assertions)]
 #[test]
-fn calls_of_one_object_do_not_overlap() {
+fn calls_on_one_object_do_not_overlap() {
     use crate::shared::Call;
     let fabric = Fabric::new();
     let shared = fabric.shared();
@@ -119,7 +119,7 @@ fn an_element_of_no_length_may_be_a_long_one() {
 }
 
 #[test]
-fn a_query_answers_what_it_was_asked() {
+fn a_query_fills_the_requested_attributes() {
     let query = |personality, mask: u32| {
         let (a, _b) = pair_on(&Fabric::with(personality), &RC);
         let (attr, _) = unsafe { (LOOPBACK.query_qp)(a.qp, mask as i32) }.unwrap();

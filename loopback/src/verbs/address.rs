@@ -1,4 +1,4 @@
-//! Addresses: which are legal, where they lead, and their handles.
+//! Addresses: legality, routing, and handles.
 
 use crate::objects::domains::Ah;
 use crate::state::State;
@@ -11,7 +11,7 @@ use proverbs_sys::terms::rate::StaticRate;
 use proverbs_sys::types::ibv_gid;
 
 impl State {
-    /// Checks an address vector: it must name our port, a destination, and, if it is global (as it
+    /// Checks an address vector. It must name our port, a destination, and, if it is global (as it
     /// must be on RoCE), a populated source GID.
     pub(crate) fn check_address(&self, device: u32, address: &Address) -> Verb {
         let is_infiniband = self.world.link == Link::InfiniBand;
@@ -31,7 +31,7 @@ impl State {
         self.source(device, address).map(drop)
     }
 
-    /// The first LID of a device's port; 0 where ports have none.
+    /// The first LID of a device's port; 0 on fabrics without LIDs.
     pub(crate) fn lid(&self, device: u32) -> u16 {
         let ports = u32::from(FIRST_LID) >> self.world.lmc;
         match self.world.link {
@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// The LID that the device sends from by this address.
+    /// The LID that the device sends from with this address.
     pub(crate) fn source_lid(&self, device: u32, address: &Address) -> u16 {
         match self.world.link {
             Link::InfiniBand => self.lid(device) | u16::from(address.path_bits),
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// Which of its LIDs a device was reached by.
+    /// The LID of a device that the address names.
     pub(crate) fn path_bits(&self, address: &Address) -> u8 {
         if address.is_to_a_group() {
             0
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// An entry of a port's table, with its kind.
+    /// An entry of a port's table, with its type.
     pub(crate) fn gid_entry(&self, device: u32, port: u8, index: u32) -> Verb<ibv_gid_entry> {
         self.check_alive(device)?;
         let gids = self.devices.get(&device).ok_or(libc::EINVAL)?;
@@ -88,7 +88,7 @@ impl State {
         }
     }
 
-    /// The device that has the address: the newest, if one took the place of another.
+    /// The device at the address; the newest, if one replaced another.
     pub(crate) fn device_at(&self, address: &Address) -> Option<u32> {
         let answers = |device: u32, gids: &Gids| {
             (!address.is_global || gids.0.contains(&address.dgid))

@@ -47,8 +47,8 @@ impl State {
         Ok((number, capacity))
     }
 
-    /// Gives the queue another capacity, which its completions must fit into. Returns what was
-    /// granted.
+    /// Changes the capacity of the queue, which must hold its completions. Returns the granted
+    /// capacity.
     pub(crate) fn resize_cq(&mut self, cq: u32, capacity: i32) -> Verb<u32> {
         let device = self.cqs.get(&cq).ok_or(libc::EINVAL)?.device;
         self.check_ended(cq);
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// The next completion, `None` if the queue is empty. Frees the slots that it stands for.
+    /// The next completion, `None` if the queue is empty. Frees the slots that it covers.
     pub(crate) fn poll(&mut self, cq: u32) -> Verb<Option<Cqe>> {
         match self.decide(Occasion::Poll) {
             Some(Fault::BreakCq) => self.overrun(cq),
@@ -131,8 +131,7 @@ impl State {
         Ok(Some(entry))
     }
 
-    /// Extended polling begins, until whose end nothing else is done with the queue (R14.5); or it
-    /// ends, or did not begin.
+    /// Begins or ends extended polling. Until it ends, no other call may use the queue (R14.5).
     pub(crate) fn set_started(&mut self, cq: u32, started: bool) {
         if let Some(cq) = self.cqs.get_mut(&cq) {
             cq.started = started;
@@ -141,7 +140,7 @@ impl State {
 
     pub(crate) fn check_started(&self, cq: u32) {
         if self.cqs.get(&cq).is_some_and(|cq| !cq.started) {
-            broken("extended polling goes on that was not started, or has ended (R14.1)");
+            broken("extended polling continues without a start, or after its end (R14.1)");
         }
     }
 
@@ -167,8 +166,8 @@ impl State {
         }
     }
 
-    /// A queue pair is destroyed or reset: on some devices its completions that were not polled are
-    /// removed.
+    /// Called when a queue pair is destroyed or reset. Some devices then remove its unpolled
+    /// completions.
     pub(crate) fn clean(&mut self, qp: u32, send_cq: u32, recv_cq: u32) {
         for cq in if send_cq == recv_cq { vec![send_cq] } else { vec![send_cq, recv_cq] } {
             if !self.habits.takes_completions_along() {
@@ -183,7 +182,7 @@ impl State {
         }
     }
 
-    /// Arms for one event. A queue armed for any completion stays so until it fires.
+    /// Arms the queue for one event. A queue armed for any completion stays so until it fires.
     pub(crate) fn arm(&mut self, cq: u32, arm: Arm) -> Verb {
         let queue = self.cqs.get_mut(&cq).ok_or(libc::EINVAL)?;
         let channel = queue.channel;

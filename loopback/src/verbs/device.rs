@@ -5,7 +5,7 @@ use crate::words::Verb;
 use crate::words::address::Gids;
 
 impl State {
-    /// A new device, with the name and the addresses of another one or of its own.
+    /// Opens a new device, with a new name and addresses or those that belong to another device.
     pub(crate) fn open_device_at(&mut self, place: Option<u32>) -> u32 {
         let mut number = self.devices_opened;
         while self.devices.contains_key(&number) {
@@ -20,8 +20,7 @@ impl State {
         number
     }
 
-    /// Unlike libibverbs, which closes a context with objects and leaves them dangling, this
-    /// refuses.
+    /// Unlike libibverbs, which closes a context with objects and leaves them dangling, this fails.
     pub(crate) fn close_device(&mut self, device: u32) -> Verb {
         self.destroy_fault(None)?;
         let used = self.pds.values().any(|pd| pd.device == device)

@@ -1,8 +1,8 @@
-//! Memory that is not the program's, and regions that change: device memory, dma-buf,
+//! Memory that does not belong to the program, and regions that change: device memory, dma-buf,
 //! `ibv_rereg_mr`.
 //!
-//! A memfd takes a dma-buf's place, sealed against shrinking, as udmabuf asks for it: it is mapped
-//! while it is registered.
+//! A memfd stands in for a dma-buf. It must be sealed against shrinking, as udmabuf requires, and
+//! is mapped while it is registered.
 
 #![allow(unsafe_code)] // Maps files, and points into memory.
 
@@ -22,7 +22,7 @@ use proverbs_sys::mem::open::Open;
 use proverbs_sys::memory::*;
 use proverbs_sys::types::OPTIONAL_ACCESS;
 
-/// `IBV_ACCESS_RELAXED_ORDERING` and its like, and what ibv_reg_dmabuf_mr(3) names besides.
+/// `IBV_ACCESS_RELAXED_ORDERING` and similar flags, and the rights that ibv_reg_dmabuf_mr(3) lists.
 const OF_DMABUF: u32 = LOCAL_WRITE | REMOTE | OPTIONAL_ACCESS;
 const PAGE: u64 = 4096;
 impl State {
@@ -34,7 +34,7 @@ impl State {
         self.check_alive(device)?;
         self.check_beyond_rxe()?;
         if length == 0 {
-            broken("device memory of no bytes");
+            broken("device memory must have at least one byte");
         }
         if length == 0 || log_align > 12 {
             return Err(libc::EINVAL);
@@ -57,7 +57,7 @@ impl State {
         self.dms.remove(&dm).map(drop).ok_or(libc::EINVAL)
     }
 
-    /// A device's memory for a copy by the processor.
+    /// Device memory, for a copy by the processor.
     pub(crate) fn dm_at(&mut self, dm: u32, offset: u64, length: usize) -> Verb<(Open, usize)> {
         let by_words = self.habits.copies_words();
         let dm = self.dms.get(&dm).ok_or(libc::EINVAL)?;
@@ -71,7 +71,7 @@ impl State {
         Ok((dm.open(), offset as usize))
     }
 
-    /// Like `reg_mr`, of a device's memory: addresses are offsets in the region.
+    /// Like `reg_mr`, for device memory. Addresses are offsets in the region.
     pub(crate) fn reg_dm_mr(
         &mut self,
         pd: u32,
@@ -92,7 +92,7 @@ impl State {
         self.add_region(Mr::new(pd, base, length, access, backing))
     }
 
-    /// Like `reg_mr`, of a part of the file behind a descriptor.
+    /// Like `reg_mr`, for a part of the file behind a descriptor.
     pub(crate) fn reg_dmabuf_mr(
         &mut self,
         pd: u32,
@@ -128,7 +128,7 @@ impl State {
     }
 
     /// Changes a region, and returns its number and its keys. The caller guarantees, as `rereg_mr`
-    /// asks, that new memory is valid until the region is deregistered or re-registered.
+    /// requires, that new memory is valid until the region is deregistered or re-registered.
     pub(crate) fn rereg_mr(
         &mut self,
         mr: u32,
@@ -156,7 +156,7 @@ impl State {
         match changed {
             Ok(new) => Ok((self.replace_region(mr, new), code)),
             Err(errno) => {
-                // No key opens it any more.
+                // No key gives access to it any more.
                 if let Some(mr) = self.mrs.get_mut(&mr) {
                     mr.length = 0;
                 }
@@ -190,7 +190,7 @@ impl State {
         Ok(Mr { is_exposed: new.is_exposed || old.is_exposed, ..new })
     }
 
-    /// The region has a new key or the old one: the manual page leaves it open.
+    /// The region keeps its key or gets a new one: the manual page allows both.
     fn replace_region(&mut self, mr: u32, new: Mr) -> (u32, u32, u32) {
         let number = if self.habits.keeps_keys() { mr } else { self.number().unwrap_or(mr) };
         self.mrs.remove(&mr);
@@ -198,11 +198,10 @@ impl State {
     }
 }
 
-/// The size of a file that cannot shrink, and of the pages that it is mapped in.
+/// The size of a file that cannot shrink, and its page size.
 fn sealed(fd: c_int) -> Verb<(u64, u64)> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: asks for the attributes of a descriptor, whatever it is; the local is filled if the
-    // call returns 0.
+    // SAFETY: fstat and fcntl accept any descriptor; the local is filled if the call returns 0.
     let (stat, seals) = unsafe {
         if libc::fstat(fd, stat.as_mut_ptr()) != 0 {
             return Err(errno());

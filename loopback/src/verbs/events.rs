@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// A request was refused without a completion here: only the event reports it (R10.17).
+    /// A request was refused without a completion on this side. Only the event reports it (R10.17).
     pub(crate) fn raise_refusal(&mut self, qp: u32, cause: status::Type) {
         let event = match cause {
             status::IBV_WC_REM_ACCESS_ERR => ibv_event_type::IBV_EVENT_QP_ACCESS_ERR,
@@ -65,7 +65,7 @@ impl State {
         true
     }
 
-    /// The device stops working, and reports it. Returns whether it worked until now.
+    /// Stops the device and raises an event. Returns whether it worked until now.
     pub(crate) fn break_device(&mut self, device: u32) -> bool {
         let breaks = self.devices.contains_key(&device) && self.broken.insert(device);
         if breaks {
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// The descriptor, made when it is first asked for.
+    /// The descriptor, created on first use.
     pub(crate) fn async_fd(&mut self, device: u32) -> Verb<c_int> {
         let queue = self.asyncs.entry(device).or_default();
         if queue.signal.is_none() {
@@ -104,7 +104,7 @@ impl State {
         taken.ok_or(libc::EAGAIN)
     }
 
-    /// There is work: wakes all threads that may sleep on a descriptor.
+    /// Wakes all threads that may sleep on a descriptor, since there is work.
     pub(crate) fn ring(&mut self) {
         for channel in self.channels.values_mut() {
             channel.ring();

@@ -1,4 +1,4 @@
-//! Where faults happen: the script decides on each occasion.
+//! Asks the script for a fault on each occasion.
 
 use crate::objects::faults::{Late, Stop};
 use crate::state::State;
@@ -30,8 +30,8 @@ impl State {
         }
     }
 
-    /// So many sends are about to be accepted as a whole: `Err` if none is. What librxe says may be
-    /// an errno although it has accepted them (R15.12).
+    /// Decides whether `count` sends are accepted as a whole; `Err` if they are not. The inner
+    /// result may be an errno although the sends were accepted, since librxe does that (R15.12).
     pub(crate) fn whole_fault(&mut self, qp: u32, count: usize) -> Verb<Verb> {
         let mut unknown = None;
         for _ in 0..count {
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// Keeps a message back until its run.
+    /// Delays a message until its run.
     pub(crate) fn delay(
         &mut self,
         due: u64,

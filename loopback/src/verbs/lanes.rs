@@ -1,8 +1,8 @@
-//! Thread domains, parent domains, and what only one thread may use.
+//! Thread domains, parent domains, and objects that only one thread may use.
 //!
-//! A provider has no locks in them, so that calls that overlap destroy its state. Here the first
-//! thread is remembered, and any call of another is told loudly, also one that would have come at
-//! a good moment: this crate's types keep a lane on its thread.
+//! A provider has no locks for these objects, so overlapping calls corrupt its state. The device
+//! remembers the first thread and reports any call from another one, even a call that would not
+//! have overlapped. The crate's types keep a lane on its thread.
 
 use std::thread;
 
@@ -53,12 +53,13 @@ impl State {
         self.joints.remove(&joint).map(drop).ok_or(libc::EINVAL)
     }
 
-    /// Whether a parent domain is on this domain.
+    /// Whether this domain has a parent domain.
     pub(crate) fn is_joined(&self, pd: u32) -> bool {
         self.joints.values().any(|joint| joint.pd == pd)
     }
 
-    /// Makes something on a parent domain: it is for the thread of the thread domain, as this call.
+    /// Creates an object on a parent domain. It belongs to the thread of the thread domain, which
+    /// this call must be on.
     pub(crate) fn make_in_lane<R>(
         &mut self,
         joint: u32,
@@ -72,19 +73,19 @@ impl State {
         Ok(made)
     }
 
-    /// This thread alone uses the completion queue.
+    /// Restricts the completion queue to this thread.
     pub(crate) fn use_alone(&mut self, cq: u32) {
         self.members.insert(cq, Member { thread: thread::current().id(), joint: None });
     }
 
-    /// Whoever calls a verb on this object must be the thread that it belongs to.
+    /// Reports a call on this object from a thread other than its own.
     pub(crate) fn check_thread(&self, number: u32) {
         if let Some(member) = self.members.get(&number) {
             check(member.thread);
         }
     }
 
-    /// The end or a change of a queue pair reaches into its completion queues (`mlx5_cq_clean`).
+    /// Destroying or changing a queue pair accesses its completion queues (`mlx5_cq_clean`).
     pub(crate) fn check_thread_of_queues(&self, qp: u32) {
         if let Some(qp) = self.qps.get(&qp) {
             self.check_thread(qp.shape.send_cq);

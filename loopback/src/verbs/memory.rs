@@ -26,8 +26,8 @@ const KNOWN: u32 = LOCAL_WRITE
     | ACCESS_FLUSH_PERSISTENT
     | OPTIONAL_ACCESS;
 
-/// The shortest time after which a kernel's Soft-RoCE gives up: 200 ticks, of which a second has at
-/// most 1,000.
+/// The shortest time after which a kernel's Soft-RoCE gives up: 200 ticks, at no more than 1,000 a
+/// second.
 const GIVES_UP_AFTER: Duration = Duration::from_millis(200);
 impl State {
     pub(crate) fn alloc_pd(&mut self, device: u32) -> Verb<u32> {
@@ -54,7 +54,7 @@ impl State {
 
     /// Returns the number of the region, its lkey and its rkey (0 without a remote right).
     ///
-    /// The caller guarantees, as `reg_mr` asks, that the memory is valid until `dereg_mr`.
+    /// The caller guarantees, as `reg_mr` requires, that the memory is valid until `dereg_mr`.
     pub(crate) fn reg_mr(
         &mut self,
         pd: u32,
@@ -80,14 +80,14 @@ impl State {
     pub(crate) fn check_region(&self, pd: u32, length: usize, access: u32) -> Verb {
         self.check_alive_pd(pd)?;
         if length == 0 {
-            broken("a region of no bytes (R6.4)");
+            broken("a region must have at least one byte (R6.4)");
         }
         let writes = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
         if !self.pds.contains_key(&pd)
             || length == 0
             || length as u64 > self.world.region
             || access & !KNOWN != 0
-            // Soft-RoCE persists in persistent memory alone, and the program's is none.
+            // Soft-RoCE persists only in persistent memory, which the program's memory is not.
             || access & ACCESS_FLUSH_PERSISTENT != 0 && self.habits.is_rxe()
             || writes && access & LOCAL_WRITE == 0
         {
@@ -110,7 +110,7 @@ impl State {
     pub(crate) fn dereg_mr(&mut self, mr: u32) -> Verb {
         self.destroy_fault(None)?;
         self.check_unused_memory(mr);
-        // Most devices keep a region registered that a window is bound to (R6.11).
+        // Most devices refuse to deregister a region that a window is bound to (R6.11).
         if self.has_windows(mr) && self.habits.checks_windows() {
             return Err(libc::EINVAL);
         }
@@ -124,8 +124,8 @@ impl State {
         self.mrs.remove(&mr).map(drop).ok_or(libc::EINVAL)
     }
 
-    /// The memory at `addr` that `key` gives access to: the PD is the same, all of `rights` are
-    /// granted, and the range is inside the region.
+    /// The memory at `addr` that `key` gives access to. It must be in the same PD, all of `rights`
+    /// must be granted, and the range must be inside the region.
     pub(crate) fn resolve(
         &self,
         pd: u32,
@@ -153,7 +153,8 @@ impl State {
         if matches!(mr.backing, Backing::Whole) {
             let at = usize::try_from(addr).ok()?;
             at.checked_add(length)?;
-            // The one place where an address becomes a pointer: whoever posts it has exposed it.
+            // The only place where an address becomes a pointer. The code that posted it has
+            // exposed it.
             let region = Base(NonNull::new(std::ptr::with_exposed_provenance_mut(at))?);
             let (region_length, offset, is_null, is_opaque) = (length, 0, false, false);
             return Some(Span {
@@ -178,7 +179,7 @@ impl State {
         Some(if is_alone { span.alone() } else { span })
     }
 
-    /// Whether this is the key of a region of the queue pair's domain with these rights.
+    /// Whether this key belongs to a region of the queue pair's domain with these rights.
     pub(crate) fn region_of(&self, qp: u32, pd: u32, rkey: u32, rights: u32) -> bool {
         let mr = number_of(rkey, REMOTE_TAG).and_then(|number| self.mrs.get(&number));
         let may_be = |mr: &Mr| mr.access & ON_DEMAND == 0 || self.pages_for(qp, rights).is_some();
@@ -211,9 +212,9 @@ impl State {
         Some(bytes)
     }
 
-    /// Fills a scatter list in its order. Nothing is written unless all memory that would be
-    /// written is accessible. The caller has checked that the list is long enough; the rest of it
-    /// stays unchanged.
+    /// Fills a scatter list in order. Nothing is written unless all memory that would be written is
+    /// accessible. The caller has checked that the list is long enough; unused elements stay
+    /// unchanged.
     pub(crate) fn scatter(&self, pd: u32, list: &[Sge], mut bytes: &[u8]) -> Option<()> {
         let mut spans = Vec::new();
         for sge in list {

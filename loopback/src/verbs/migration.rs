@@ -1,5 +1,5 @@
-//! Two paths to a peer, on InfiniBand: the alternate path is armed by messages between two queue
-//! pairs that have one, and taken when the first is broken or the program says so.
+//! Automatic path migration on InfiniBand. Messages between two queue pairs with alternate paths
+//! arm them; a queue pair takes its path when the first one breaks or when the program requests it.
 
 use crate::objects::qp::Qp;
 use crate::state::State;
@@ -11,7 +11,7 @@ use crate::words::wr::{Doom, Send};
 use proverbs_sys::types::ibv_wc_status as status;
 use proverbs_sys::types::raw::{ibv_event_type, ibv_mig_state};
 
-/// What a program asks for: to arm the path that it gave, or to take it.
+/// The request of a program: to arm its alternate path, or to take it.
 pub(crate) fn asked_of(now: &Attributes, asked: ibv_mig_state::Type) -> Verb<Migration> {
     match (asked, now.migration) {
         (ibv_mig_state::IBV_MIG_MIGRATED, Migration::Migrated | Migration::Armed) => {
@@ -20,13 +20,13 @@ pub(crate) fn asked_of(now: &Attributes, asked: ibv_mig_state::Type) -> Verb<Mig
         (ibv_mig_state::IBV_MIG_REARM, Migration::Migrated) if now.alternate.is_some() => {
             Ok(Migration::Rearm)
         }
-        // Messages alone arm it.
+        // Only messages arm it.
         _ => Err(libc::EINVAL),
     }
 }
 
 impl State {
-    /// A path may be given while no other is armed.
+    /// An alternate path may be set while none is armed.
     pub(crate) fn check_alternate(&self, qp: &Qp, alternate: &Alternate) -> Verb {
         let fits = alternate.port == 1 && alternate.pkey_index == 0 && alternate.timeout <= 31;
         if !self.can_migrate() || !fits || qp.attributes.migration != Migration::Migrated {
@@ -35,7 +35,7 @@ impl State {
         self.check_address(qp.device, &alternate.path)
     }
 
-    /// The queue pair takes its alternate path, which is the only one now.
+    /// Moves the queue pair to its alternate path, which is then its only one.
     pub(crate) fn migrate(&mut self, number: u32) {
         let Some(qp) = self.qps.get_mut(&number) else { return };
         let now = &mut qp.attributes;
@@ -47,8 +47,7 @@ impl State {
         self.raise_qp(number, ibv_event_type::IBV_EVENT_PATH_MIG);
     }
 
-    /// A send whose retries are over goes on by the path that is armed. It is given back if there
-    /// is none.
+    /// Moves a send that has no retries left to the armed path. Returns it if there is none.
     pub(crate) fn goes_on(
         &mut self,
         number: u32,
@@ -62,7 +61,7 @@ impl State {
             return Err(wr);
         }
         self.migrate(number);
-        // It may still be lost there.
+        // It may still be lost on that path.
         wr.doom = Doom::Undecided;
         if let Some(qp) = self.qps.get_mut(&number) {
             qp.wait = None;
@@ -71,14 +70,14 @@ impl State {
         Ok(())
     }
 
-    /// By which way a queue pair would follow its peer.
+    /// The path by which a queue pair would follow its peer.
     pub(crate) fn follows<'a>(&self, qp: &'a Qp) -> Option<&'a Address> {
         let armed = qp.attributes.migration == Migration::Armed;
         qp.attributes.alternate.as_ref().filter(|_| armed).map(|alternate| &alternate.path)
     }
 
-    /// A message arrives: whoever gets it by its other path takes that, and two that are to be
-    /// armed now are.
+    /// Handles an arriving message. A receiver that gets it on its alternate path migrates, and two
+    /// queue pairs that are both ready become armed.
     pub(crate) fn follow(&mut self, from: u32, to: u32) {
         let (Some(sender), Some(receiver)) = (self.qps.get(&from), self.qps.get(&to)) else {
             return;
@@ -100,8 +99,8 @@ impl State {
         }
     }
 
-    /// A message comes by a way that its receiver does not know: if its sender has migrated, the
-    /// receiver could not follow, and says so once.
+    /// Handles a message on a path that its receiver does not have. If its sender has migrated, the
+    /// receiver could not follow, and raises an event once.
     pub(crate) fn refuse_migrated(&mut self, from: u32) {
         let Some(qp) = self.qps.get(&from) else { return };
         let to = qp.attributes.dest_qpn;

@@ -1,4 +1,4 @@
-//! The transitions that exist, and the attributes that each requires and permits.
+//! The legal transitions, and the attributes that each requires and permits.
 
 use crate::objects::memory::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
 use crate::objects::qp::{ENDLESS, Qp, phase};
@@ -122,7 +122,7 @@ impl State {
         Ok(now)
     }
 
-    /// On iWARP only rdma_cm moves a queue pair further than INIT.
+    /// On iWARP only rdma_cm moves a queue pair past INIT.
     pub(crate) fn modify_qp_by_hand(&mut self, number: u32, changes: &Changes) -> Verb<Phase> {
         let may = matches!(phase(changes.state), Ok(Phase::Init | Phase::Err));
         if self.world.link == Link::Iwarp && !may {
@@ -161,7 +161,7 @@ impl State {
         }
         if has(STATE) {
             self.enter(number, to);
-            // What is posted is flushed, or goes on: somebody may sleep until it does.
+            // Posted work is flushed or continues. A thread may sleep until then.
             self.ring();
         }
         Ok(to)

@@ -1,5 +1,5 @@
-//! Multicast groups: a datagram to one reaches every queue pair that is attached to it, on each
-//! device of the fabric, the sender's own too.
+//! Multicast groups. A datagram to a group reaches every queue pair that is attached to it, on each
+//! device of the fabric, including the sender's.
 
 use crate::state::State;
 use crate::words::address::{Address, FIRST_LID, Gid, is_group};
@@ -8,7 +8,7 @@ use crate::words::world::Link;
 use crate::words::{Verb, limits};
 use proverbs_sys::types::ibv_qp_type;
 
-/// The queue pair that datagrams to a group name.
+/// The queue pair number in datagrams to a group.
 const EVERY_QP: u32 = limits::BITS_24;
 impl State {
     pub(crate) fn attach(&mut self, qp: u32, group: Gid, lid: u16) -> Verb {
@@ -22,12 +22,12 @@ impl State {
         Ok(())
     }
 
-    /// EINVAL if it is not attached.
+    /// Fails with EINVAL if it is not attached.
     pub(crate) fn detach(&mut self, qp: u32, group: Gid) -> Verb {
         if self.groups.remove(&(group, qp)) { Ok(()) } else { Err(libc::EINVAL) }
     }
 
-    /// Whether queue pairs of this type may block what comes back to them.
+    /// Whether queue pairs of this type can block multicast loopback.
     pub(crate) fn blocks_loopback(&self, qp_type: ibv_qp_type::Type) -> Verb {
         self.check_beyond_rxe()?;
         if Transport::from_c(qp_type)? == Transport::Ud { Ok(()) } else { Err(libc::EINVAL) }
@@ -44,8 +44,8 @@ impl State {
         self.groups.iter().any(|(_, member)| *member == qp)
     }
 
-    /// The queue pairs that a datagram reaches if they can receive it: those of the group, or the
-    /// one that it names.
+    /// The queue pairs that a datagram reaches if they can receive it: the members of the group, or
+    /// the one that it names.
     pub(crate) fn receivers(&self, to: u32, address: &Address) -> Vec<u32> {
         if address.is_to_a_group() {
             let members = self.groups.range((address.dgid, 0)..=(address.dgid, u32::MAX));

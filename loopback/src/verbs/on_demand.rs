@@ -1,6 +1,6 @@
-//! Memory on demand: which operations may touch it, and what a device is told of it.
+//! On-demand paging: which operations may access such memory, and advice.
 //!
-//! All memory is there when it is touched, so nothing is fetched.
+//! All memory is present when it is accessed, so nothing is fetched.
 
 use crate::objects::memory::{
     LOCAL_TAG, LOCAL_WRITE, ON_DEMAND, REMOTE_ATOMIC, REMOTE_READ, REMOTE_TAG, REMOTE_WRITE,
@@ -23,7 +23,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether what came to this queue pair may use these rights in memory on demand.
+    /// Whether a message to this queue pair may use these rights in on-demand memory.
     pub(crate) fn pages_for(&self, qp: u32, rights: u32) -> Option<()> {
         let ops = self.ops_on_demand(qp)?;
         let needs = [
@@ -35,8 +35,8 @@ impl State {
         needs.iter().all(|(right, op)| rights & right == 0 || ops.contains(*op)).then_some(())
     }
 
-    /// Whether this queue pair may send what is in memory on demand by this operation. (Nothing
-    /// else is posted of it.)
+    /// Whether this queue pair may send on-demand memory with this operation. (No other kind of
+    /// post uses it.)
     pub(crate) fn sends_pages(&self, qp: u32, op: &Op, payload: &Payload) -> bool {
         let Payload::List(list) = payload else { return true };
         let mr = |sge: &Sge| self.mrs.get(&number_of(sge.lkey, LOCAL_TAG)?);
@@ -48,7 +48,7 @@ impl State {
             || self.ops_on_demand(qp).is_some_and(|ops| ops.contains(needs))
     }
 
-    /// The operations that may touch memory on demand on the transport of this queue pair.
+    /// The operations that may access on-demand memory on the transport of this queue pair.
     fn ops_on_demand(&self, qp: u32) -> Option<OdpOps> {
         let [rc, uc, ud] = self.habits.odp()?;
         Some(match self.qps.get(&qp)?.shape.transport {
@@ -59,8 +59,8 @@ impl State {
         })
     }
 
-    /// Whether an ATOMIC_WRITE that came to this queue pair may go to the region with this key: it
-    /// needs the right of a WRITE, and is an operation of its own.
+    /// Whether an ATOMIC_WRITE to this queue pair may access the region with this key. It needs the
+    /// right of a WRITE, but counts as a separate operation.
     pub(crate) fn may_write_at_once(&self, qp: u32, rkey: u32) -> bool {
         let mr = number_of(rkey, REMOTE_TAG).and_then(|number| self.mrs.get(&number));
         let is_on_demand = mr.is_some_and(|mr| mr.access & ON_DEMAND != 0);
@@ -68,7 +68,7 @@ impl State {
         !is_on_demand || self.ops_on_demand(qp).is_some_and(has)
     }
 
-    /// `ibv_advise_mr`: all of the list is looked at, whether it is done now or later.
+    /// `ibv_advise_mr`: checks the whole list, whether the advice is synchronous or not.
     pub(crate) fn advise_mr(&self, pd: u32, advice: u32, flags: u32, list: &[Sge]) -> Verb {
         self.check_alive_pd(pd)?;
         if self.habits.odp().is_none() || advice > advice::PREFETCH_NO_FAULT {

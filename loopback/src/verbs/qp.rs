@@ -14,13 +14,13 @@ use proverbs_sys::types::ibv_qp_cap;
 use proverbs_sys::types::raw::ibv_event_type;
 
 impl State {
-    /// Returns the queue pair's number, and what was granted.
+    /// Returns the queue pair's number, and the granted limits.
     pub(crate) fn create_qp(&mut self, pd: u32, shape: Shape) -> Verb<(u32, Shape)> {
         self.check_alive_pd(pd)?;
         if self.world.link == Link::Iwarp && shape.transport != Transport::Rc {
             return Err(libc::EOPNOTSUPP);
         }
-        // As siw's library (R24.11).
+        // siw's library does the same (R24.11).
         if self.world.link == Link::Iwarp && shape.srq.is_none() && shape.cap.max_recv_wr == 0 {
             return Err(libc::EINVAL);
         }
@@ -35,7 +35,7 @@ impl State {
         }
         match shape.transport {
             Transport::XrcSend if !self.has_xrc() => return Err(libc::EOPNOTSUPP),
-            // Neither has a domain that this verb names, nor receives.
+            // An XRC target has no domain that this verb names, and no receive queue.
             Transport::XrcRecv => return Err(libc::EINVAL),
             Transport::XrcSend if shape.cap.max_recv_wr != 0 || shape.srq.is_some() => {
                 return Err(libc::EINVAL);
@@ -45,7 +45,8 @@ impl State {
         let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
         let cq_fits = |cq| self.cqs.get(&cq).is_some_and(|cq| cq.device == device);
         let srq_fits = shape.srq.is_none_or(|srq| {
-            // UC takes no SRQ (R7.3), and an SRQ is of its queue pairs' domain (R7.4).
+            // UC supports no SRQ (R7.3), and an SRQ must be in the domain of its queue pairs
+            // (R7.4).
             shape.transport != Transport::Uc
                 && self.srqs.get(&srq).is_some_and(|srq| srq.pd == pd && srq.of_xrc.is_none())
         });
@@ -74,7 +75,7 @@ impl State {
         Ok((number, shape))
     }
 
-    /// The queue pair's shape, if so many sends may be posted to it.
+    /// The queue pair's shape, if this many sends may be posted to it.
     pub(crate) fn check_sends(&self, number: u32, count: usize) -> Verb<Shape> {
         let qp = self.qps.get(&number).ok_or(libc::EINVAL)?;
         if matches!(qp.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
@@ -121,7 +122,7 @@ impl State {
         }
     }
 
-    /// On most devices, completions stay in the completion queues. Work requests without one are
+    /// On most devices, completions stay in the completion queues. Outstanding work requests are
     /// dropped.
     pub(crate) fn destroy_qp(&mut self, qp: u32) -> Verb {
         self.destroy_fault(Some(qp))?;
@@ -165,13 +166,13 @@ impl State {
         }
         self.active.insert(number);
         if phase == Phase::Err && before != Phase::Err && on_srq {
-            // It takes no more receives of the SRQ: here, messages arrive whole.
+            // It takes no more receives from the SRQ, since messages arrive whole here.
             self.raise_qp(number, ibv_event_type::IBV_EVENT_QP_LAST_WQE_REACHED);
         }
     }
 
-    /// The work requests of an SRD queue pair that enters ERR, in the order in which they are
-    /// flushed.
+    /// Shuffles the work requests of an SRD queue pair that enters ERR. They are flushed in that
+    /// order.
     pub(crate) fn shuffle_queues(&mut self, number: u32) {
         let Some(qp) = self.qps.get_mut(&number) else { return };
         let (mut sends, mut recvs) = (std::mem::take(&mut qp.sends), std::mem::take(&mut qp.recvs));

@@ -33,8 +33,8 @@ impl State {
         }
     }
 
-    /// Creates a shared receive queue, of XRC if that is said. Returns its number, and what was
-    /// granted.
+    /// Creates a shared receive queue, for XRC if requested. Returns its number, and the granted
+    /// limits.
     pub(crate) fn create_srq(
         &mut self,
         pd: u32,

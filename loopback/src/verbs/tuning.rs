@@ -1,6 +1,6 @@
-//! Moderation, rates, options of connections, and regions of no memory.
+//! Event moderation, rate limits, connection options, and null regions.
 //!
-//! Events are made at once, as if their time had passed, and messages take none.
+//! Moderated events are raised at once, as if their time had passed, and messages take no time.
 
 use std::ptr::NonNull;
 
@@ -12,16 +12,16 @@ use crate::words::{Verb, limits};
 use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::tuning::{MODERATE, ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr};
 
-/// The most completions for one event, and the longest time, µs.
+/// The most completions per event, and the longest time, µs.
 pub(crate) const MODERATION: (u16, u16) = (4096, 4095);
 
 /// Rates of RC queue pairs, kbit/s.
 pub(crate) const RATES: (u32, u32) = (1000, 100_000_000);
 
-/// Bytes at once, at a limited rate.
+/// The longest burst at a limited rate, bytes.
 const LONGEST_BURST: u32 = 65536;
 
-/// The vendor's number is one that nobody has.
+/// A vendor number that is not assigned.
 const VENDOR: u32 = 0x02_0000;
 
 impl State {
@@ -34,7 +34,7 @@ impl State {
         self.tunes(self.cqs.get(&cq).map(|cq| cq.device))?;
         let (count, period) = (attr.moderate.cq_count, attr.moderate.cq_period);
         if (count == 0) != (period == 0) {
-            broken("events are moderated by a number without a time, or the other way (R22.1)");
+            broken("event moderation needs both a count and a time (R22.1)");
         }
         if attr.attr_mask != MODERATE || count > MODERATION.0 || period > MODERATION.1 {
             return Err(libc::EINVAL);
@@ -63,7 +63,7 @@ impl State {
         }
         let qp = self.qps.get_mut(&qp).ok_or(libc::EINVAL)?;
         if !matches!(qp.phase, Phase::Reset | Phase::Init) {
-            broken("options of a connection are set after RTR (R22.3)");
+            broken("options of a connection cannot be set after RTR (R22.3)");
         }
         qp.options = ece.options & limits::OPTIONS;
         Ok(())

@@ -1,4 +1,4 @@
-//! What an outstanding work request names must stay.
+//! Checks that the objects of outstanding work requests stay.
 
 use crate::objects::memory::{Backing, LOCAL_TAG, number_of};
 use crate::state::State;
@@ -32,19 +32,21 @@ impl State {
             qp.sends.iter().any(|wr| wr.names_memory(lkey)) || receives(qp.recvs.iter(), lkey)
         });
         if by_qps || self.srqs.values().any(|srq| receives(srq.posted(), lkey)) {
-            broken("a region is deregistered or changed that an outstanding work request names");
+            broken(
+                "a region is deregistered or changed while an outstanding work request names it",
+            );
         }
     }
 
     /// An address handle that a work request names must stay (R5.3).
     pub(crate) fn check_unused_address(&self, ah: u32) {
         if self.qps.values().any(|qp| qp.sends.iter().any(|wr| wr.names_address(ah))) {
-            broken("an address handle is destroyed that an outstanding work request names");
+            broken("an address handle is destroyed while an outstanding work request names it");
         }
     }
 
-    /// What a READ or an atomic of the queue pair brings goes to memory that has bytes at the
-    /// elements' addresses, if all sends are signaled: mlx5 copies it there when it is polled.
+    /// If all sends are signaled, the data of a READ or an atomic must go to memory that has bytes
+    /// at the elements' addresses: mlx5 copies it there when it is polled.
     pub(crate) fn check_read_to(&self, qp: u32, list: &[Sge]) {
         let has_bytes = |sge: &Sge| {
             let mr = number_of(sge.lkey, LOCAL_TAG).and_then(|number| self.mrs.get(&number));
@@ -52,7 +54,10 @@ impl State {
         };
         let copies = self.qps.get(&qp).is_some_and(|qp| qp.shape.sig_all);
         if copies && !list.iter().all(has_bytes) {
-            broken("a READ into memory without bytes, where all sends are signaled (R18.18)");
+            broken(
+                "a READ into memory without bytes on a queue pair that signals all sends \
+                (R18.18)",
+            );
         }
     }
 }

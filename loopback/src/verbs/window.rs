@@ -11,7 +11,7 @@ use crate::words::wr::Bind;
 use proverbs_sys::memory::ZERO_BASED;
 
 impl State {
-    /// Returns the number of the window and its first key, which opens nothing.
+    /// Returns the number of the window and its first key, which gives access to nothing.
     pub(crate) fn alloc_mw(&mut self, pd: u32, is_type_2: bool) -> Verb<(u32, u32)> {
         self.check_alive_pd(pd)?;
         let number = match self.free_windows.pop() {
@@ -43,13 +43,14 @@ impl State {
         self.windows.values().any(|window| window.opened.is_some_and(|o| o.qp == Some(qp)))
     }
 
-    /// The window that this key opens.
+    /// The window that has this key.
     fn by_key(&self, rkey: u32) -> Option<(&Window, &Opened)> {
         let window = self.windows.get(&(rkey >> 8)).filter(|window| window.tag == rkey as u8)?;
         Some((window, window.opened.as_ref()?))
     }
 
-    /// What a window's key opens to a queue pair, if it is a window's; `Err` if not so much.
+    /// Looks up a window key for a queue pair. `None` if the key does not belong to a window; `Err`
+    /// if the window does not cover the range or belongs to another queue pair.
     pub(crate) fn through_window(
         &self,
         rkey: u32,
@@ -72,7 +73,7 @@ impl State {
         Some(place().ok_or(()))
     }
 
-    /// Executes a bind. Whether it succeeded (R1.7).
+    /// Executes a bind. Returns whether it succeeded (R1.7).
     pub(crate) fn bind(&mut self, qp: u32, bind: &Bind) -> bool {
         let opened = match self.check_bind(qp, bind) {
             Some(opened) => opened,
@@ -85,11 +86,14 @@ impl State {
         true
     }
 
-    /// What the window opens after the bind; `None` if it is refused.
+    /// The range that the window opens after the bind; `None` if the bind is refused.
     fn check_bind(&self, qp: u32, bind: &Bind) -> Option<Option<Opened>> {
         let window = self.windows.get(&bind.window)?;
         if window.is_type_2 && bind.known as u8 != window.tag {
-            broken("the program did not note the key that it bound last (ibv_post_send(3))");
+            broken(
+                "the program did not store the key of the last bind in the window \
+                (ibv_post_send(3))",
+            );
         }
         let has_new_key = bind.rkey >> 8 == bind.window && bind.rkey as u8 != window.tag;
         if !has_new_key || self.qps.get(&qp)?.pd != window.pd {
@@ -125,16 +129,16 @@ impl State {
         }))
     }
 
-    /// Whether a key was that of a window, and has ended: to end it again crashes the kernel of
-    /// Soft-RoCE, which looks at the window's state only for windows that were never bound.
+    /// Whether a key belonged to a window and was invalidated. Invalidating it again crashes the
+    /// kernel of Soft-RoCE, which checks the window's state only if the window was never bound.
     pub(crate) fn has_ended(&self, rkey: u32) -> bool {
         let window = self.windows.get(&(rkey >> 8));
         window.is_some_and(|window| window.tag == rkey as u8 && window.tag != 0)
             && self.by_key(rkey).is_none()
     }
 
-    /// Ends a key for a queue pair: that of a type 2 window of its domain, bound through it.
-    /// Whether it was one (R1.6).
+    /// Invalidates a key for a queue pair. It must belong to a type 2 window of its domain that was
+    /// bound through it. Returns whether it did (R1.6).
     pub(crate) fn invalidate(&mut self, qp: u32, rkey: u32) -> bool {
         let pd = self.qps.get(&qp).map(|qp| qp.pd);
         let is_its = self.by_key(rkey).is_some_and(|(window, opened)| {
@@ -161,7 +165,7 @@ impl State {
         Ok(number << 8 | 1)
     }
 
-    /// Ends the key of a window. Whether it was open.
+    /// Invalidates the key of a window. Returns whether it was open.
     pub(crate) fn close_window(&mut self, rkey: u32) -> bool {
         if self.by_key(rkey).is_none() {
             return false;

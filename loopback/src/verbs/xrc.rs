@@ -1,4 +1,4 @@
-//! XRC: domains, and what a target is while it serves a message.
+//! XRC: domains, and the state of a target while it serves a message.
 
 use crate::objects::domains::{OfXrc, Xrcd};
 use crate::objects::qp::{Qp, Shape};
@@ -6,7 +6,7 @@ use crate::state::State;
 use crate::words::Verb;
 
 impl State {
-    /// Returns the domain's number: that of the file's, if it is open already.
+    /// Returns the domain's number. If the file's domain is already open, it is that one.
     pub(crate) fn open_xrcd(
         &mut self,
         device: u32,
@@ -34,8 +34,8 @@ impl State {
         Ok(number)
     }
 
-    /// What others have open stays. The last to close it leaves nothing in it: this counts for all
-    /// of a fabric together, where kernels count for each process.
+    /// A domain that others have open stays. It must be empty when the last one closes it. This
+    /// counts all opens on a fabric; kernels count for each process.
     pub(crate) fn close_xrcd(&mut self, number: u32) -> Verb {
         self.destroy_fault(None)?;
         let xrcd = self.xrcds.get_mut(&number).ok_or(libc::EINVAL)?;
@@ -52,7 +52,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes a shared receive queue one of XRC.
+    /// Checks the objects of an XRC shared receive queue.
     pub(crate) fn check_xrc_srq(&self, pd: u32, of: OfXrc) -> Verb {
         let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
         let fits = self.xrcds.get(&of.xrcd).is_some_and(|xrcd| xrcd.device == device)
@@ -60,7 +60,7 @@ impl State {
         if fits { Ok(()) } else { Err(libc::EINVAL) }
     }
 
-    /// Makes a target. Returns its number.
+    /// Creates a target. Returns its number.
     pub(crate) fn create_target(&mut self, xrcd: u32) -> Verb<u32> {
         let device = self.xrcds.get(&xrcd).ok_or(libc::EINVAL)?.device;
         self.check_alive(device)?;
@@ -77,8 +77,8 @@ impl State {
         named.is_none_or(|of| of.xrcd != xrcd)
     }
 
-    /// Serves a message, which is not astray, as the queue pair does that it is for. A target has,
-    /// meanwhile, the shared receive queue that the message names, its completion queue and its
+    /// Serves a message, which is not astray, in the role of its destination queue pair. During
+    /// that, a target has the message's shared receive queue, with its completion queue and
     /// protection domain.
     pub(crate) fn serve_as<R>(
         &mut self,

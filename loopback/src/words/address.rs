@@ -13,7 +13,7 @@ pub(crate) const EMPTY: Gid = [0; 16];
 /// empty.
 pub(crate) struct Gids(pub(crate) [Gid; 4]);
 
-/// The index of the first entry that is RoCE v1.
+/// The index of the first RoCE v1 entry.
 pub(crate) const ROCE_V1: u8 = 2;
 
 impl Gids {
@@ -35,10 +35,10 @@ impl Gids {
     }
 }
 
-/// An address vector: the destination, and the source that it is sent as.
+/// An address vector: the destination, and the source address to use.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Address {
-    /// InfiniBand: the destination, or the source of a message on its way; 0 elsewhere.
+    /// InfiniBand: the destination, or the source of a message in transit; 0 elsewhere.
     pub(crate) dlid: u16,
     pub(crate) slid: u16,
     pub(crate) dgid: Gid,
@@ -53,10 +53,10 @@ pub(crate) struct Address {
     pub(crate) port: u8,
 }
 
-/// LIDs from here on are of groups, but for the last one.
+/// LIDs from here on are multicast LIDs, except the last one.
 pub(crate) const FIRST_LID: u16 = 0xc000;
 
-/// Whether the GID is that of a group: it begins with ff, or is an IPv4 group in mapped form.
+/// Whether the GID is a multicast address: it begins with ff, or is a mapped IPv4 group.
 pub(crate) fn is_group(gid: &Gid) -> bool {
     gid[0] == 0xff || gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] && gid[12] >> 4 == 0xe
 }

@@ -24,7 +24,7 @@ pub(crate) const MAX_DEST_RD: u32 = attribute::IBV_QP_MAX_DEST_RD_ATOMIC.0;
 pub(crate) const MIG: u32 = attribute::IBV_QP_PATH_MIG_STATE.0;
 pub(crate) const DEST_QPN: u32 = attribute::IBV_QP_DEST_QPN.0;
 
-/// Each plain attribute: the bit that names it, its name here and in C, and its type.
+/// Each plain attribute: its mask bit, its name here and in C, and its type.
 macro_rules! plain_attributes {
     ($then:ident) => {
         $then! {
@@ -61,7 +61,7 @@ macro_rules! attributes {
         }
 
         impl Attributes {
-            /// Takes over the plain attributes that `mask` names.
+            /// Copies the plain attributes that `mask` names.
             pub(crate) fn take(&mut self, new: &Attributes, mask: u32) {
                 $(if mask & $bit != 0 {
                     self.$name = new.$name;
@@ -73,7 +73,7 @@ macro_rules! attributes {
 
 plain_attributes!(attributes);
 
-/// The second way to the peer.
+/// The alternate path to the peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Alternate {
     pub(crate) path: Address,

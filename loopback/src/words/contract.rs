@@ -1,14 +1,14 @@
-//! Reports of what no correct program does to a device.
+//! Reports of device misuse.
 //!
-//! A program's mistakes are answered with the errno of libibverbs' providers. The mistakes that are
-//! reported here cannot be made through the safe interface: with debug assertions they panic,
-//! without them they are answered as libibverbs does.
+//! A program's mistakes fail with the errno that libibverbs' providers return. The safe interface
+//! cannot make the mistakes that are reported here. With debug assertions they panic; without, they
+//! behave as in libibverbs.
 
 /// Reports that the caller of a verb broke its contract.
 #[cold]
 #[track_caller]
 pub(crate) fn broken(contract: &str) {
     if cfg!(debug_assertions) {
-        panic!("the loopback device was used as no correct program uses one: {contract}");
+        panic!("misuse of the loopback device: {contract}");
     }
 }

@@ -1,4 +1,4 @@
-//! How often each fault happened.
+//! How often each fault was injected.
 
 use crate::words::script::Fault;
 

@@ -11,14 +11,14 @@ pub(crate) const CQE: u32 = 1 << 20;
 pub(crate) const SRQ_WR: u32 = 16384;
 pub(crate) const RD_ATOMIC: u8 = 16;
 pub(crate) const COMP_VECTORS: i32 = 2;
-/// Memory of a device's own, bytes.
+/// The size of a device's memory, bytes.
 pub(crate) const DEVICE_MEMORY: u64 = 1 << 17;
 pub(crate) const GIDS: usize = 16;
 /// The port's largest MTU, `IBV_MTU_4096`.
 pub(crate) const MTU_CODE: u32 = 5;
-/// The same as Soft-RoCE's.
+/// Soft-RoCE has the same limit.
 pub(crate) const MESSAGE: u64 = 8 << 20;
 /// QP numbers and packet sequence numbers have 24 bits.
 pub(crate) const BITS_24: u32 = 0xff_ffff;
-/// The options of connections that a device knows.
+/// The connection options that a device supports.
 pub(crate) const OPTIONS: u32 = 0b101;

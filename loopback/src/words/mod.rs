@@ -1,4 +1,4 @@
-//! Plain data: what programs, scripts and messages say.
+//! Plain data for programs, scripts and messages.
 
 pub(crate) mod address;
 pub(crate) mod attributes;
@@ -19,7 +19,8 @@ use rand_pcg::Pcg32;
 /// The result of a verb, or the errno.
 pub(crate) type Verb<T = ()> = Result<T, std::ffi::c_int>;
 
-/// A number below `n`, which is not 0. (Lemire's reduction; its bias does not matter here.)
+/// A random number below `n`, which must not be 0. (Lemire's reduction; its bias does not matter
+/// here.)
 pub(crate) fn below(rng: &mut Pcg32, n: u32) -> u32 {
     ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
 }

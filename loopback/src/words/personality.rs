@@ -1,4 +1,4 @@
-//! Personalities: where devices may differ within the manual pages, and how a fabric's devices do.
+//! Personalities: how a fabric's devices behave where the manual pages leave it open.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +11,8 @@ use proverbs_sys::terms::odp::OdpOps;
 
 /// How the devices of a [`Fabric`] behave where the manual pages leave it open.
 ///
-/// [The module](crate) has the table. A program that keeps to the manual pages, as every
-/// safe program of this crate does, cannot distinguish them by anything that it may look at.
+/// [The module](crate) has the table. A program that keeps to the manual pages, as every safe
+/// program of this crate does, cannot distinguish them by anything that it is allowed to read.
 ///
 /// ```
 /// use proverbs::{loopback::{Fabric, Personality}, prelude::*};
@@ -36,16 +36,16 @@ use proverbs_sys::terms::odp::OdpOps;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Personality {
-    /// The kindest: every field of a completion is written, and no completion is removed.
+    /// The most lenient: every field of a completion is written, and no completion is removed.
     #[default]
     Plain,
-    /// Linux's Soft-RoCE: how it fills completions and treats dead queue pairs (not where it
-    /// departs from IBA).
+    /// Linux's Soft-RoCE: how it fills completions and treats destroyed queue pairs (not its
+    /// deviations from IBA).
     Rxe,
-    /// The mlx5 provider: it writes only what ibv_poll_cq(3) promises, and removes the completions
-    /// of a dead queue pair.
+    /// The mlx5 provider: it writes only the fields that ibv_poll_cq(3) promises, and removes the
+    /// completions of a destroyed queue pair.
     Mlx5,
-    /// Anything that some device may do, drawn anew for each decision.
+    /// Anything that some device may do, chosen at random for each decision.
     Worst {
         /// The seed. The same program with the same seed sees the same behaviour.
         seed: u64,
@@ -53,7 +53,7 @@ pub enum Personality {
 }
 
 impl Personality {
-    /// The worst that the manual pages allow, drawn from `seed`.
+    /// The worst behaviour that the manual pages allow, drawn from `seed`.
     pub const fn worst(seed: u64) -> Personality {
         Personality::Worst { seed }
     }
@@ -70,15 +70,15 @@ impl fmt::Display for Personality {
     }
 }
 
-/// The text names no [`Personality`]. The names are `plain`, `rxe`, `mlx5`, `worst` (seed 0), and
-/// `worst:7` for a seed.
+/// The text does not name a [`Personality`]. The names are `plain`, `rxe`, `mlx5`, `worst` (seed
+/// 0), and `worst:7` for a seed.
 ///
 /// ```
 /// use proverbs::loopback::{Personality, UnknownPersonality};
 /// let refused: Result<Personality, UnknownPersonality> = "mlx4".parse();
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "no personality is called `mlx4`: plain, rxe, mlx5, worst or worst:SEED"
+///     "unknown personality `mlx4`; expected plain, rxe, mlx5, worst or worst:SEED"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,11 @@ pub struct UnknownPersonality(String);
 
 impl fmt::Display for UnknownPersonality {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no personality is called `{}`: plain, rxe, mlx5, worst or worst:SEED", self.0)
+        write!(
+            f,
+            "unknown personality `{}`; expected plain, rxe, mlx5, worst or worst:SEED",
+            self.0
+        )
     }
 }
 
@@ -115,16 +119,17 @@ impl FromStr for Personality {
 pub(crate) enum Fill {
     /// Every field, zero where it has no meaning.
     Plain,
-    /// Like `Plain`, but the completion of a send with immediate has the flag for it, and that of
-    /// every receive the flag for a GRH. On Soft-RoCE itself an ended key has its kernel's flag.
+    /// Like `Plain`, but the completion of a send with immediate has the flag for it, and each
+    /// receive has the flag for a GRH. On Soft-RoCE itself an invalidated key has its kernel's
+    /// flag.
     Rxe { is_itself: bool },
-    /// The fields that a provider takes from the hardware's entry, and no others.
+    /// Only the fields that a provider takes from the hardware's entry.
     Mlx5,
-    /// The fields that are valid by ibv_poll_cq(3), and no others.
+    /// Only the fields that are valid by ibv_poll_cq(3).
     Promised,
 }
 
-/// A personality, with its random numbers.
+/// A personality, with its random number generator.
 pub(crate) struct Habits {
     personality: Personality,
     dice: Pcg32,
@@ -150,7 +155,7 @@ impl Habits {
         below(&mut self.dice, n)
     }
 
-    /// Whether to behave like mlx5 where others do not.
+    /// Whether to behave like mlx5, where personalities differ.
     fn as_mlx5(&mut self) -> bool {
         match self.personality {
             Personality::Plain | Personality::Rxe => false,
@@ -179,13 +184,13 @@ impl Habits {
     }
 
     /// Whether a receive occupies its slot until its completion is polled, or only until the device
-    /// is done with it.
+    /// has completed it.
     pub(crate) fn holds_slots_until_polled(&mut self) -> bool {
         self.as_mlx5()
     }
 
-    /// Whether it lacks what Soft-RoCE of Linux 6.1 lacks: no device memory, no dma-buf,
-    /// no change of a region.
+    /// Whether it lacks the features that Soft-RoCE of Linux 6.1 lacks: device memory, dma-buf,
+    /// re-registration.
     pub(crate) fn is_rxe(&self) -> bool {
         self.personality == Personality::Rxe
     }
@@ -195,8 +200,8 @@ impl Habits {
         !self.is_rxe()
     }
 
-    /// The operations that may touch memory on demand, on RC, UC and UD; none if there is no such
-    /// memory. The worst device has the least that is of use.
+    /// The operations that may access on-demand memory, on RC, UC and UD; none if it has no such
+    /// memory. The worst device has the fewest that are of use.
     pub(crate) fn odp(&self) -> Option<[OdpOps; 3]> {
         let all = OdpOps::all() - OdpOps::FLUSH - OdpOps::ATOMIC_WRITE;
         let none = OdpOps::empty();
@@ -217,7 +222,7 @@ impl Habits {
         !self.is_rxe() && (!self.is_worst() || self.below(2) == 0)
     }
 
-    /// Whether it has parent domains, having thread domains.
+    /// Whether it has parent domains. Requires thread domains.
     pub(crate) fn has_parent_domains(&mut self) -> bool {
         !self.is_worst() || self.below(2) == 0
     }
@@ -227,7 +232,7 @@ impl Habits {
         !self.is_worst() || self.below(2) == 0
     }
 
-    /// Whether a copy to or from device memory is of whole words of 4 bytes.
+    /// Whether copies to or from device memory must be whole 4-byte words.
     pub(crate) fn copies_words(&mut self) -> bool {
         self.as_mlx5()
     }
@@ -237,13 +242,13 @@ impl Habits {
         !self.as_mlx5()
     }
 
-    /// Whether the next window has the number of the last one that was deallocated, and so its
+    /// Whether a new window reuses the number of the last one that was deallocated, and so its
     /// keys.
     pub(crate) fn reuses_keys(&mut self) -> bool {
         self.as_mlx5()
     }
 
-    /// Whether a region that is re-registered keeps its keys.
+    /// Whether a re-registered region keeps its keys.
     pub(crate) fn keeps_keys(&mut self) -> bool {
         self.as_mlx5()
     }
@@ -257,12 +262,12 @@ impl Habits {
         if self.is_worst() && self.below(2) == 0 { 1 << 31 } else { 0 }
     }
 
-    /// Whether a query writes garbage into attributes that it was not asked for (ibv_query_qp(3)).
+    /// Whether a query writes garbage into attributes that were not requested (ibv_query_qp(3)).
     pub(crate) fn litters(&mut self) -> bool {
         self.is_worst() && self.below(2) == 0
     }
 
-    /// How many times later than its attributes say a device gives a send up.
+    /// How many times longer than its attributes say a device retries.
     pub(crate) fn patience(&mut self) -> u32 {
         if self.is_worst() { 1 + self.below(4) } else { 1 }
     }
@@ -272,8 +277,7 @@ impl Habits {
         if self.as_mlx5() { -2 } else { -1 }
     }
 
-    /// Meaningless bytes in a header's place. Half of those that are not zero begin like an IPv6
-    /// header.
+    /// Undefined bytes for a header. Half of those that are not zero look like an IPv6 header.
     pub(crate) fn meaningless(&mut self) -> [u8; 40] {
         let mut bytes = [0; 40];
         if self.as_mlx5() {

@@ -11,8 +11,8 @@ use proverbs_sys::terms::wc::{Direction, WcStatus};
 
 /// A fault of the [loopback](crate) device.
 ///
-/// [`nth`](Fault::nth), [`one_in`](Fault::one_in) or [`always`](Fault::always) say on which of its
-/// occasions it happens, and make it a [`Rule`] of a [`Script`].
+/// [`nth`](Fault::nth), [`one_in`](Fault::one_in) or [`always`](Fault::always) choose the occasions
+/// on which it happens, and make it a [`Rule`] of a [`Script`].
 ///
 /// ```
 /// use proverbs::loopback::{Fault, Rule, Script};
@@ -29,26 +29,25 @@ use proverbs_sys::terms::wc::{Direction, WcStatus};
 #[non_exhaustive]
 pub enum Fault {
     /// The message is lost. On UC and UD it is lost for good, and the send still succeeds
-    /// ([R10.10]). On RC the first transmission is lost, and the
-    /// message is sent again. With a `retry_cnt` of 0 it is not, and fails; with
-    /// `Timeout::Infinite` the queue stands still.
+    /// ([R10.10]). On RC the first transmission is lost, and the message is sent again. With a
+    /// `retry_cnt` of 0 it fails instead; with `Timeout::Infinite` the queue stalls.
     ///
     /// [R10.10]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-10
     Lose,
-    /// The message arrives twice (UC and UD; on RC the receiver recognises the second by its
+    /// The message arrives twice (UC and UD; on RC the receiver recognises the duplicate by its
     /// number).
     Duplicate,
-    /// The message arrives `runs` runs later, so that later ones may overtake it (UC and UD). On RC
-    /// the messages behind it wait. A run is any verb that is not a post.
+    /// The message arrives `runs` runs later, so later ones may overtake it (UC and UD). On RC the
+    /// messages behind it wait. A run is any verb that is not a post.
     Delay {
         /// The number of runs of the device.
         runs: u32,
     },
-    /// The receiver is not ready (RNR) at the first try, whatever it has posted, and is ready at
-    /// the second. For sends on RC that use up a receive; an `rnr_retry` of 0 makes it an error at
-    /// once.
+    /// The receiver is not ready (RNR) at the first try, even if it has posted a receive, and is
+    /// ready at the second. It affects sends on RC that consume a receive; with an `rnr_retry` of 0
+    /// they fail at once.
     NotReady,
-    /// The receiver is never ready: `RnrRetryExc` after the retries (RC, sends that use up a
+    /// The receiver is never ready: `RnrRetryExc` after the retries (RC, sends that consume a
     /// receive).
     NeverReady,
     /// No answer comes: `RetryExc` after the retries, or never with `Timeout::Infinite` (RC).
@@ -58,8 +57,8 @@ pub enum Fault {
     ///
     /// [R8.16]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-16
     Fail(WcStatus),
-    /// The device moves the queue pair to ERR when it reaches the work request, which is flushed
-    /// with all behind it.
+    /// The device moves the queue pair to ERR when it reaches the work request. The request and all
+    /// behind it are flushed.
     ToError,
     /// A queue pair that enters ERR flushes its work `runs` runs later
     /// ([R7.15]). A run is any verb that is not a post.
@@ -69,24 +68,22 @@ pub enum Fault {
         /// The number of runs of the device.
         runs: u32,
     },
-    /// The post is refused with this errno at this work request, which is `*bad_wr`
-    /// ([R9.1]).
+    /// The post fails with this errno at this work request, which is `*bad_wr` ([R9.1]).
     ///
     /// [R9.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-1
     Refuse {
         /// For example `libc::ENOMEM` or `libc::EINVAL`.
         errno: c_int,
     },
-    /// The post ends with this errno and a NULL `bad_wr` ([R8.20],
-    /// [R9.4]).
+    /// The post fails with this errno and a NULL `bad_wr` ([R8.20], [R9.4]).
     ///
     /// [R8.20]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-20
     /// [R9.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-4
     OutcomeUnknown {
         /// For example `libc::EINVAL`.
         errno: c_int,
-        /// Whether the device has accepted this work request and those behind it in the list
-        /// nevertheless, or none from it on.
+        /// Whether the device has nevertheless accepted this work request and those behind it in
+        /// the list, or none of them.
         taken: bool,
     },
     /// A completion queue raises its event as soon as it is armed, with or without a completion
@@ -94,28 +91,27 @@ pub enum Fault {
     ///
     /// [R13.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r13-4
     SpuriousEvent,
-    /// The completion queue dies: this poll and all later ones are errors
-    /// ([R10.12]).
+    /// The completion queue breaks: this poll and all later ones are errors ([R10.12]).
     ///
     /// [R10.12]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-12
     BreakCq,
-    /// This poll ends with an error after it has written some completions, which are lost. Later
-    /// polls continue, like mlx5's after an entry that it cannot read.
+    /// This poll fails after it has written some completions, which are lost. Later polls work,
+    /// like mlx5's after an entry that it cannot read.
     FailPoll,
     /// Destroying an object fails with EBUSY, and the object stays.
     Busy,
-    /// Deregistering a region that peers can reach waits for a request of a peer, gives up after
-    /// 200 ms, and returns 0. The region can still be reached. This happens where the
-    /// [provider](crate::World::provider) is
-    /// [`Rxe`](proverbs_sys::provider::Provider::Rxe): Linux's
-    /// Soft-RoCE gives up after 200 ms to 50 s, depending on the kernel (`docs/providers.md`).
+    /// Deregistering a region that peers can access waits for a peer's request, gives up after 200
+    /// ms, and returns 0. The region is still accessible. This happens if the
+    /// [provider](crate::World::provider) is [`Rxe`](proverbs_sys::provider::Provider::Rxe):
+    /// Linux's Soft-RoCE gives up after 200 ms to 50 s, depending on the kernel
+    /// (`docs/providers.md`).
     GivesUp,
     /// Re-registering a region fails with this code of `enum ibv_rereg_mr_err_code`
     /// ([R6.15]).
     ///
     /// [R6.15]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-15
     Rereg {
-        /// -1 or -2: nothing changed. -3: the region has changed. -4 or -5: it may not be used any
+        /// -1 or -2: nothing changed. -3: the region has changed. -4 or -5: it must not be used any
         /// more.
         code: c_int,
     },
@@ -129,7 +125,7 @@ pub(crate) enum Occasion {
         qp: u32,
         transport: Transport,
         uses_receive: bool,
-        /// Where it is sent to; 0 where there are no LIDs.
+        /// The destination LID; 0 on fabrics without LIDs.
         lid: u16,
     },
     /// The queue pair enters ERR.
@@ -160,13 +156,13 @@ impl Fault {
     /// This fault on the `n`th occasion, counted from 0, and on no other.
     ///
     /// # Panics
-    /// If the fault's `errno` is not positive, its `code` is not of -5 to -1, or its status is that
-    /// of success: the fault would be none. `one_in` and `always` panic likewise.
+    /// If the fault's `errno` is not positive, its `code` is not between -5 and -1, or its status
+    /// is success. `one_in` and `always` panic likewise.
     pub fn nth(self, n: u64) -> Rule {
         Rule::new(self, When::Nth(n))
     }
 
-    /// This fault on one occasion in `n`, by the script's seed; never if `n` is 0.
+    /// This fault on one occasion in `n`, chosen by the script's seed; never if `n` is 0.
     ///
     /// # Panics
     /// As for [`nth`](Self::nth).
@@ -214,15 +210,15 @@ enum When {
 
 /// A [`Fault`], with its occasions and objects: part of a [`Script`] for the loopback device.
 ///
-/// The occasions of a rule are those of its fault that pass its filters: work requests that the
-/// device starts, queue pairs that enter ERR, work requests that are posted, armings, polls,
+/// The occasions of a rule are the occasions of its fault that pass its filters: work requests that
+/// the device starts, queue pairs that enter ERR, work requests that are posted, armings, polls,
 /// objects that are destroyed, and regions that are deregistered or re-registered.
 ///
 /// [`Fault`] and [`Fabric`] have examples.
 ///
 /// [`Fabric`]: https://docs.rs/proverbs/latest/proverbs/loopback/struct.Fabric.html
 #[derive(Clone, Debug)]
-#[must_use = "a rule does nothing until it is part of a script"]
+#[must_use = "a rule has no effect until it is part of a script"]
 pub struct Rule {
     fault: Fault,
     when: When,
@@ -239,13 +235,21 @@ impl Rule {
     fn new(fault: Fault, when: When) -> Rule {
         match fault {
             Fault::Refuse { errno } | Fault::OutcomeUnknown { errno, .. } => {
-                assert!(errno > 0, "{fault:?}: a post that gives {errno} was accepted");
+                assert!(
+                    errno > 0,
+                    "{fault:?}: a post that returns {errno} succeeded; the errno \
+                    must be positive"
+                );
             }
             Fault::Fail(status) => {
-                assert!(status.to_c() != 0, "{fault:?}: this is the status of success");
+                assert!(status.to_c() != 0, "{fault:?}: the status must not be success");
             }
             Fault::Rereg { code } => {
-                assert!((-5..0).contains(&code), "{fault:?}: no code of ibv_rereg_mr(3)");
+                assert!(
+                    (-5..0).contains(&code),
+                    "{fault:?}: the code must be from -5 to -1 \
+                    (ibv_rereg_mr(3))"
+                );
             }
             _ => {}
         }
@@ -280,9 +284,9 @@ impl Rule {
     }
 
     /// Limits the rule to work requests that are sent to this LID, on
-    /// [InfiniBand](crate::World::infiniband): a path that is broken. A work request that the
-    /// device sends again by an alternate path is another occasion
-    /// ([`AlternatePath`] has an example).
+    /// [InfiniBand](crate::World::infiniband), as if its path were broken. A work request that the
+    /// device sends again by an alternate path is another occasion ([`AlternatePath`] has an
+    /// example).
     ///
     /// [`AlternatePath`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.AlternatePath.html
     pub fn to_lid(mut self, lid: u16) -> Rule {
@@ -333,8 +337,8 @@ impl Rule {
 
 /// The faults of a [`Fabric`]: rules, and the seed of the random ones.
 ///
-/// On each occasion the rules are asked in order, and the first whose fault happens decides. The
-/// same script makes the same faults in the same program: the generator (PCG-32) is part of the
+/// On each occasion the rules are tried in order, and the first one whose fault happens decides.
+/// The same script makes the same faults in the same program: the generator (PCG-32) is part of the
 /// interface.
 ///
 /// ```
@@ -369,12 +373,12 @@ impl Default for Script {
 }
 
 impl Script {
-    /// A script without rules; the seed is for rules made by [`one_in`](Fault::one_in).
+    /// A script without rules. The seed is for rules made by [`one_in`](Fault::one_in).
     pub fn seeded(seed: u64) -> Script {
         Script { rules: Vec::new(), rng: Pcg32::seed_from_u64(seed) }
     }
 
-    /// Adds a rule behind the others.
+    /// Adds a rule after the others.
     #[must_use]
     pub fn with(mut self, rule: Rule) -> Script {
         self.rules.push(rule);
@@ -386,8 +390,7 @@ impl Script {
         let mut decided = None;
         for rule in &mut self.rules {
             if rule.lets_through(occasion) && rule.strikes(&mut self.rng) {
-                // When a fault was decided already, this rule misses the occasion and counts no
-                // fault.
+                // If an earlier rule has decided, this rule skips the occasion and counts no fault.
                 match decided {
                     None => decided = Some(rule.fault),
                     Some(_) => rule.left = rule.left.saturating_add(1),

@@ -1,11 +1,11 @@
-//! The order of messages that keep none.
+//! The order of unordered messages.
 
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::words::below;
 
-/// The numbers that the order of messages is drawn from.
+/// The random numbers that give messages their order.
 pub(crate) struct Shuffle(Pcg32);
 
 impl Default for Shuffle {
@@ -23,7 +23,7 @@ impl Shuffle {
         below(&mut self.0, n)
     }
 
-    /// Puts a list into another order (Fisher-Yates).
+    /// Shuffles a list (Fisher-Yates).
     pub(crate) fn mix<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             let j = self.below(i as u32 + 1) as usize;

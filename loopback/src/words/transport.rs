@@ -8,7 +8,7 @@ pub(crate) enum Transport {
     Rc,
     Uc,
     Ud,
-    /// An initiator of XRC, and a target.
+    /// The two ends of XRC: an initiator, and a target.
     XrcSend,
     XrcRecv,
     Srd,

@@ -1,5 +1,4 @@
-//! The properties of a fabric's devices: their ports, their addresses, and the limits that they
-//! grant.
+//! The properties of a fabric's devices: ports, addresses, and the limits that they grant.
 
 use crate::words::limits;
 use crate::words::personality::Personality;
@@ -16,7 +15,7 @@ use proverbs_sys::terms::bounded::Mtu;
 /// use proverbs::{loopback::{Fabric, Grants, Personality, World}, prelude::*};
 /// use proverbs::device::LinkLayer;
 ///
-/// // An InfiniBand port: a LID leads there, and datagrams have no GRH unless one is asked for.
+/// // An InfiniBand port: a LID leads there, and datagrams have no GRH unless one is requested.
 /// let world = World::infiniband().personality(Personality::Mlx5);
 /// let context = Fabric::with(world).open_device();
 /// let port = context.query_port(1)?;
@@ -24,7 +23,7 @@ use proverbs_sys::terms::bounded::Mtu;
 /// let pd = context.alloc_pd()?;
 /// let _to_myself = pd.create_ah(AddressVector::infiniband(1, port.lid))?;
 ///
-/// // Addresses of IPv6, and a device that grants more than it was asked for.
+/// // IPv6 addresses, and a device that grants more than requested.
 /// let context = Fabric::with(World::ipv6().grants(Grants::More)).open_device();
 /// assert_eq!(context.query_gid(1, 1)?.to_string(), "fd00::1");
 /// let cq: CompletionQueue = context.create_cq(10)?;
@@ -35,7 +34,7 @@ use proverbs_sys::terms::bounded::Mtu;
 /// [`Fabric::new`]: https://docs.rs/proverbs/latest/proverbs/loopback/struct.Fabric.html#method.new
 /// [`Fabric`]: https://docs.rs/proverbs/latest/proverbs/loopback/struct.Fabric.html
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a world is for `Fabric::with`"]
+#[must_use = "a world has no effect until it is passed to `Fabric::with`"]
 pub struct World {
     pub(crate) link: Link,
     pub(crate) personality: Personality,
@@ -45,11 +44,11 @@ pub struct World {
     pub(crate) mtu: Mtu,
     pub(crate) longest: u32,
     pub(crate) region: u64,
-    /// The ports of InfiniBand have 2^lmc LIDs.
+    /// InfiniBand ports have 2^lmc LIDs.
     pub(crate) lmc: u8,
-    /// EFA's devices, and the seed of the order in which SRD delivers.
+    /// The devices are EFA's; the seed gives the order in which SRD delivers.
     pub(crate) srd: Option<u64>,
-    /// The provider that the devices say they have.
+    /// The provider that the devices report.
     pub(crate) provider: Provider,
 }
 
@@ -59,11 +58,11 @@ pub(crate) enum Link {
     Ipv4,
     Ipv6,
     InfiniBand,
-    /// Addresses of IPv4.
+    /// With IPv4 addresses.
     Iwarp,
 }
 
-/// How a device grants the limits asked for, in a [`World`] ([R2.11]).
+/// How a device grants requested limits, in a [`World`] ([R2.11]).
 ///
 /// ```
 /// use proverbs::{loopback::{Fabric, Grants, Capacity, World}, prelude::*};
@@ -81,16 +80,16 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Grants {
-    /// Exactly as asked for.
+    /// Exactly as requested.
     #[default]
     Exactly,
     /// Half as much again plus one, or the device's maximum, as the manual pages allow.
     More,
-    /// One less of this limit, and the others as asked for. No device should do this.
+    /// One less for this limit, and the others as requested. No device should do this.
     LessOf(Capacity),
 }
 
-/// A capacity that an object is created with: for [`Grants::LessOf`].
+/// A capacity that is set when an object is created, for [`Grants::LessOf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Capacity {
@@ -164,23 +163,23 @@ impl World {
         World::of(Link::InfiniBand)
     }
 
-    /// iWARP as siw provides it, with addresses of IPv4: RC queue pairs alone, connected by rdma_cm
-    /// on ids [of the fabric], which moves them to RTS itself; no address vectors, no immediates,
-    /// no atomics, and READs into one element. Work requests have at most 6 elements or 80 inline
-    /// bytes, and receives at least one element. A work request that is posted in the error state
-    /// never completes, and `query` says RESET in every state. GIDs are as on
-    /// [`ipv4`](World::ipv4), and of no use.
+    /// iWARP as siw provides it, with IPv4 addresses. It has only RC queue pairs, connected by
+    /// rdma_cm on ids [of the fabric], which moves them to RTS itself; no address vectors, no
+    /// immediates, no atomics, and READs into one element only. Work requests have at most 6 elements
+    /// or 80 inline bytes, and receives at least one element. A work request that is posted in the
+    /// error state never completes, and `query` reports RESET in every state. GIDs are as on
+    /// [`ipv4`](World::ipv4), but not used.
     ///
     /// [of the fabric]: https://docs.rs/proverbs/latest/proverbs/cm/struct.CmId.html#method.on
     pub const fn iwarp() -> World {
         World { provider: Provider::Siw, ..World::of(Link::Iwarp) }
     }
 
-    /// Amazon's EFA: UD and [`Srd`] queue pairs alone, no shared receive
-    /// queues, and messages of at most 8928 bytes, RDMA excepted. SRD delivers and completes in an
-    /// order that is drawn from a seed ([`shuffled`](World::shuffled)), names a READ's completion
-    /// that of a SEND, and answers RDMA only where an address handle leads back, as EFA does. (Its
-    /// ports and addresses are [`ipv4`](World::ipv4)'s, which is not so on EFA.)
+    /// Amazon's EFA: only UD and [`Srd`] queue pairs, no shared receive queues, and messages of at
+    /// most 8928 bytes, except RDMA. SRD delivers and completes in an order drawn from a seed
+    /// ([`shuffled`](World::shuffled)), reports a READ's completion as a SEND, and answers RDMA
+    /// only if an address handle leads back to the sender, as EFA does. (Ports and addresses are as
+    /// on [`ipv4`](World::ipv4), unlike on EFA.)
     ///
     /// [`sender`] has an example.
     ///
@@ -190,13 +189,13 @@ impl World {
         World { srd: Some(0), longest: 8928, ..World::of(Link::Ipv4) }
     }
 
-    /// The seed of the order in which SRD delivers; elsewhere it means nothing. The same program
-    /// with the same seed sees the same order.
+    /// Sets the seed of the order in which SRD delivers. It has no effect on other worlds. The same
+    /// program with the same seed sees the same order.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
     /// for seed in 0..8 {
-    ///     println!("seed {seed}"); // for whoever reads of a failure
+    ///     println!("seed {seed}"); // shown if the test fails
     ///     let context = Fabric::with(World::efa().shuffled(seed)).open_device();
     ///     // ...
     /// #   drop(context);
@@ -209,14 +208,14 @@ impl World {
         }
     }
 
-    /// Devices with this personality.
+    /// Sets the personality of the devices.
     pub const fn personality(self, personality: Personality) -> World {
         World { personality, ..self }
     }
 
-    /// Devices that say that they have this provider. They behave as before. The crate trusts a
-    /// provider with the promises that it is known to keep, and takes a stricter form for others:
-    /// see [`Provider`].
+    /// Sets the provider that the devices report. Their behaviour does not change. The crate trusts
+    /// each provider only with promises that it is known to keep, and uses a stricter form for
+    /// others: see [`Provider`].
     ///
     /// ```
     /// use proverbs::{device::Provider, loopback::{Fabric, World}, prelude::*};
@@ -235,13 +234,14 @@ impl World {
         World { provider, ..self }
     }
 
-    /// Devices that grant limits like this.
+    /// Sets how the devices grant limits.
     pub const fn grants(self, grants: Grants) -> World {
         World { grants, ..self }
     }
 
-    /// Ports that report this width and speed, in the codes of `active_width` and `active_speed` of
-    /// ibv_query_port(3), or above 255 of `active_speed_ex`. Unknown codes are allowed.
+    /// Sets the width and speed that ports report, in the codes of `active_width` and
+    /// `active_speed` of ibv_query_port(3), or for speeds above 255 of `active_speed_ex`. Unknown
+    /// codes are allowed.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
@@ -253,7 +253,8 @@ impl World {
         World { width, speed, ..self }
     }
 
-    /// A port with this active MTU, whose longest message has so many bytes; 0 says nothing of it.
+    /// Sets the active MTU of ports, and the length of their longest message in bytes; 0 leaves the
+    /// length unreported.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -267,7 +268,7 @@ impl World {
         World { mtu, longest, ..self }
     }
 
-    /// Devices whose longest region has so many bytes (`max_mr_size`).
+    /// Sets the length of the longest region in bytes (`max_mr_size`).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -282,9 +283,9 @@ impl World {
         World { region: longest, ..self }
     }
 
-    /// Ports with 2^lmc LIDs, of 7 bits at most (`lmc` of ibv_query_port(3)), on InfiniBand: paths
-    /// to any of them lead to the port. The first device's are 2^lmc and those behind it. Elsewhere
-    /// it means nothing.
+    /// Sets the number of LIDs of InfiniBand ports to 2^lmc (`lmc` of ibv_query_port(3), at most
+    /// 7). Paths to any of them lead to the port. The first device's LIDs start at 2^lmc. It has no
+    /// effect on other worlds.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
@@ -316,7 +317,7 @@ impl World {
         }
     }
 
-    /// What is granted of a limit that is not 0.
+    /// The granted value of a limit that is not 0.
     pub(crate) fn grant(&self, limit: Capacity, asked: u32) -> u32 {
         match self.grants {
             _ if asked == 0 => 0,

@@ -1,4 +1,4 @@
-//! Work requests, as the device keeps them.
+//! Work requests, as the device stores them.
 
 use proverbs_sys::persist::{WC_ATOMIC_WRITE, WC_FLUSH};
 use proverbs_sys::types::{ibv_wc_flags, ibv_wc_opcode as opcode, ibv_wc_status as status};
@@ -23,7 +23,7 @@ pub(crate) struct Recv {
 pub(crate) struct Send {
     pub(crate) wr_id: u64,
     pub(crate) op: Op,
-    /// Where it goes (SRD).
+    /// The destination (SRD).
     pub(crate) to: Option<To>,
     pub(crate) extra: Extra,
     pub(crate) signaled: bool,
@@ -35,10 +35,10 @@ pub(crate) struct Send {
 }
 
 impl Send {
-    /// Whether iWARP has such work requests: without immediates and atomics, READs into exactly one
-    /// element and without a fence, and from inline data no SEND_WITH_INV
-    /// (`siw_activate_tx_from_sq` of Linux's drivers/infiniband/sw/siw/siw_qp.c). A READ without an
-    /// element is rejected by `proverbs-sys`, in front of libsiw.
+    /// Whether iWARP supports this work request: no immediates and atomics, READs into exactly one
+    /// element and without a fence, and no SEND_WITH_INV of inline data (`siw_activate_tx_from_sq` of
+    /// Linux's drivers/infiniband/sw/siw/siw_qp.c). `proverbs-sys` rejects a READ without an element
+    /// before libsiw.
     pub(crate) fn is_of_iwarp(&self, is_fenced: bool) -> bool {
         let has_other_elements = match (&self.op, &self.payload) {
             (Op::Read(_), Payload::List(list)) => list.len() != 1,
@@ -55,20 +55,20 @@ impl Send {
     }
 }
 
-/// What a message carries besides its data: the header that `imm_data_invalidated_rkey_union`
+/// The part of a message besides its data: the header that `imm_data_invalidated_rkey_union`
 /// becomes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Extra {
     #[default]
     Nothing,
-    /// In network order, as it stands in the work request.
+    /// In network byte order, as in the work request.
     Imm(u32),
-    /// The key that the message ends.
+    /// The key that the message invalidates.
     Invalidate(u32),
 }
 
 impl Extra {
-    /// Its bytes in a packet.
+    /// Its length in a packet.
     pub(crate) fn length(self) -> usize {
         if self == Extra::Nothing { 0 } else { 4 }
     }
@@ -77,7 +77,7 @@ impl Extra {
         matches!(self, Extra::Imm(_))
     }
 
-    /// What the union holds, in a work request and in a completion.
+    /// The value of the union, in a work request and in a completion.
     pub(crate) fn word(self) -> Option<u32> {
         match self {
             Extra::Nothing => None,
@@ -85,7 +85,7 @@ impl Extra {
         }
     }
 
-    /// What `wc_flags` says of it.
+    /// Its flag in `wc_flags`.
     pub(crate) fn flag(self) -> u32 {
         match self {
             Extra::Nothing => 0,
@@ -148,14 +148,14 @@ pub(crate) enum Op {
         at: Remote,
         bytes: [u8; 8],
     },
-    /// How many bytes, and to where.
+    /// The number of bytes, and the placement.
     Flush {
         at: Remote,
         length: u64,
         placement: u8,
         whole: bool,
     },
-    /// Ends a key of this end's.
+    /// Invalidates a local key.
     Invalidate(u32),
     Bind(Bind),
 }
@@ -165,7 +165,7 @@ impl Op {
         matches!(self, Op::CompareSwap { .. } | Op::FetchAdd { .. })
     }
 
-    /// Whether SRD has it, and it names memory of the peer's.
+    /// Whether it is an SRD operation that names the peer's memory.
     pub(crate) fn is_rdma(&self) -> bool {
         matches!(self, Op::Write(_) | Op::Read(_))
     }
@@ -174,7 +174,7 @@ impl Op {
         matches!(self, Op::Invalidate(_) | Op::Bind(_))
     }
 
-    /// What its completion says that it was.
+    /// The opcode of its completion.
     pub(crate) fn completes_as(&self) -> opcode::Type {
         match self {
             Op::Send | Op::Datagram { .. } => opcode::IBV_WC_SEND,
@@ -189,12 +189,13 @@ impl Op {
         }
     }
 
-    /// Whether it brings data back, and counts against the initiator depth.
+    /// Whether it returns data, and counts against the initiator depth.
     pub(crate) fn fetches(&self) -> bool {
         self.is_atomic() || matches!(self, Op::Read(_))
     }
 
-    /// Whether it is answered in the peer's own time, as what brings data back is, and brings none.
+    /// Whether it is a persistence operation. Like a READ it is answered when the peer has executed
+    /// it, but it returns no data.
     pub(crate) fn is_of_persistence(&self) -> bool {
         matches!(self, Op::AtomicWrite { .. } | Op::Flush { .. })
     }
@@ -219,17 +220,17 @@ pub(crate) enum Doom {
 #[derive(Clone, Copy)]
 pub(crate) struct Bind {
     pub(crate) window: u32,
-    /// The key that C's object says it has.
+    /// The current key, according to the C object.
     pub(crate) known: u32,
     pub(crate) rkey: u32,
     pub(crate) mr: Option<u32>,
     pub(crate) addr: u64,
-    /// 0 ends the key of a type 1 window.
+    /// 0 invalidates the key of a type 1 window.
     pub(crate) length: u64,
     pub(crate) rights: u32,
 }
 
-/// A message on its way.
+/// A message in transit.
 #[derive(Clone)]
 pub(crate) struct Message {
     pub(crate) op: Op,
@@ -238,7 +239,7 @@ pub(crate) struct Message {
     /// The shared receive queue that it names (XRC).
     pub(crate) srqn: Option<u32>,
     pub(crate) data: Vec<u8>,
-    /// The number of bytes that a READ asks for.
+    /// The number of bytes that a READ requests.
     pub(crate) asks: usize,
     pub(crate) doom: Doom,
 }

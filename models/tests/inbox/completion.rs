@@ -16,6 +16,25 @@ pub mod polled_queue;
 #[path = "poll.rs"]
 pub mod poll;
 
+/// Counts the completions of a queue with a budget; the models count them themselves.
+pub mod counted {
+    use std::sync::Arc;
+
+    use crate::sys::types::ibv_cq;
+
+    pub struct Counted(*mut ibv_cq);
+
+    impl Counted {
+        pub fn new(queue: *mut ibv_cq) -> Arc<Counted> {
+            Arc::new(Counted(queue))
+        }
+
+        pub fn queue(self: &Arc<Self>) -> *mut ibv_cq {
+            self.0
+        }
+    }
+}
+
 /// Extended polling, which the queues of the models do not use.
 pub mod extended {
     pub mod adapter {

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 #[allow(dead_code)] // the models use only a part of it
+#[path = "../../../src/counters/budget.rs"]
+pub mod budget;
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/ids.rs"]
 mod ids;
 #[allow(dead_code)] // the models use only a part of it

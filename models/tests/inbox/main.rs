@@ -7,6 +7,7 @@
 #[path = "../support/sync.rs"]
 mod sync;
 
+mod budget;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../sys/src/cold.rs"]
 mod cold;
@@ -35,7 +36,7 @@ const CAPACITY: u32 = 4;
 const LEFT: AtEnd = AtEnd { left: [1, 1], may_be_stale: false };
 
 fn inbox() -> Arc<Inbox> {
-    Arc::new(Inbox::new(poll::device(), CAPACITY, None, false))
+    Arc::new(Inbox::new(poll::device(), CAPACITY, None, false, false))
 }
 
 /// Destroys a queue pair (or ends its accounting before a RESET), like `Core::close`. Returns the

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::deferred_destroy::Over;
 use super::inbox::{Inbox, Poller};
 use super::polled_queue::Reason;
+use crate::counters::queue_counters::{QueueCounters, SEND};
 use crate::sys::types::ibv_cq;
 
 /// The device's queue, which is never polled.
@@ -47,6 +48,13 @@ fn finish_ended(inbox: &Inbox, poller: &mut Poller, over: &mut Over) -> bool {
     poller.seen_empty_at = None;
     deferred.iter().for_each(|deferred| deferred.end(over));
     !deferred.is_empty()
+}
+
+/// Polls a completion of these counters' sends, like `src/completion/counted.rs`.
+pub fn polled(inbox: &Inbox, counters: &QueueCounters) {
+    let entries = counters.claims(SEND).unwrap().count_polled();
+    inbox.budget.give(entries as i32);
+    inbox.budget.wake();
 }
 
 /// Drops the completion queue, like `CompletionQueue`, which is not polled any more.

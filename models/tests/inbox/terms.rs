@@ -7,6 +7,8 @@ pub mod error {
     #[derive(Debug)]
     pub enum ErrorKind {
         CqTooSmall { asked: u32, free: u32, enough: u32 },
+        CqGone,
+        CqFull { asked: u32, free: u32 },
         Booked { asked: u32, booked: u32 },
     }
 
@@ -18,8 +20,8 @@ pub mod error {
             Error
         }
 
-        pub fn limit(_: &str, _: &str, _: u64, _: u64) -> Self {
-            Error
+        pub fn at_most(_: &str, _: &str, asked: u32, max: u32) -> Result<(), Self> {
+            if asked > max { Err(Error) } else { Ok(()) }
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The parts of `src/counters` that the models include.
 
 #[allow(dead_code)] // the models use only a part of it
+#[path = "../../../src/counters/budget.rs"]
+pub mod budget;
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/ids.rs"]
 pub mod ids;
 #[allow(dead_code)] // the models use only a part of it

@@ -1,4 +1,4 @@
-//! Address vectors: the way to a peer.
+//! Address vectors: the path to a peer.
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +35,7 @@ pub struct GlobalRoute {
     ///
     /// [R8.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-5
     pub sgid_index: u8,
-    /// The greatest number of routers on the way, as in IP.
+    /// The largest number of routers on the path, as in IP.
     pub hop_limit: u8,
     /// IP traffic class.
     pub traffic_class: u8,
@@ -49,9 +49,10 @@ impl GlobalRoute {
         GlobalRoute { dgid, sgid_index, hop_limit: 64, traffic_class: 0, flow_label: 0 }
     }
 
-    /// The UDP source port of RoCE v2 that stands for the flow label
-    /// (`ibv_flow_label_to_udp_sport`): by it, routers choose among paths of equal cost. Devices
-    /// that take the port from the flow label use it; without a flow label they may choose another.
+    /// The UDP source port of RoCE v2 that represents the flow label
+    /// (`ibv_flow_label_to_udp_sport`); routers use it to choose among paths of equal cost. Devices
+    /// that derive the port from the flow label use it; without a flow label they may choose
+    /// another.
     ///
     /// ```
     /// use proverbs::device::{Gid, GlobalRoute};

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// `completion_timestamp_mask` of ibv_query_device_ex(3)):
 /// [`DeviceAttrEx::clock`](crate::attr::device_ex::DeviceAttrEx::clock).
 ///
-/// A timestamp is a number of ticks, of as many bits as the mask has. So it is meaningful only as
-/// the time between two.
+/// A timestamp is a number of ticks, with as many bits as the mask. So only the difference of two
+/// is meaningful.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// let clock: Clock = context.query_device_ex()?.clock().ok_or("the device has no clock")?;
 /// assert_eq!(clock.khz(), 156_250);
 /// assert_eq!(clock.between(100, 350), std::time::Duration::from_nanos(1600));
-/// // It began anew.
+/// // It wrapped.
 /// assert_eq!(clock.between(clock.mask(), 249), std::time::Duration::from_nanos(1600));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -32,12 +32,12 @@ impl Clock {
         self.khz
     }
 
-    /// The bits that a timestamp has; not 0.
+    /// The bits of a timestamp; not 0.
     pub fn mask(&self) -> u64 {
         self.mask
     }
 
-    /// The time from one timestamp to a later one, before the clock used up its bits twice.
+    /// The time from one timestamp to a later one, if the clock wrapped at most once in between.
     pub fn between(&self, earlier: u64, later: u64) -> Duration {
         let ticks = u128::from(later.wrapping_sub(earlier) & self.mask);
         let ns = ticks * 1_000_000 / u128::from(self.khz);

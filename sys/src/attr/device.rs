@@ -31,7 +31,7 @@ decoded! {
         pub sys_image_guid: Guid = Guid(c.sys_image_guid.to_ne_bytes()),
         /// Longest region, bytes.
         pub max_mr_size: u64 = c.max_mr_size,
-        /// Page sizes that regions may be made of: bit n for 2^n bytes.
+        /// Possible page sizes of regions: bit n for 2^n bytes.
         pub page_size_cap: u64 = c.page_size_cap,
         /// The vendor's IEEE number.
         pub vendor_id: u32 = c.vendor_id,
@@ -97,7 +97,7 @@ decoded! {
         pub max_raw_ethy_qp: u32 = count(c.max_raw_ethy_qp),
         /// Most queue pairs of all multicast groups together.
         pub max_total_mcast_qp_attach: u32 = count(c.max_total_mcast_qp_attach),
-        /// Most fast memory regions (which newer kernels have not).
+        /// Most fast memory regions (removed from newer kernels).
         pub max_fmr: u32 = count(c.max_fmr),
         /// Entries of the P_Key table.
         pub max_pkeys: u16 = c.max_pkeys,
@@ -181,7 +181,7 @@ bitflags! {
         /// The system image GUID is valid.
         #[doc(alias = "IBV_DEVICE_SYS_IMAGE_GUID")]
         const SYS_IMAGE_GUID = 1 << 11;
-        /// RC answers a message that finds no receive with an RNR NAK.
+        /// RC answers a message without a receive with an RNR NAK.
         #[doc(alias = "IBV_DEVICE_RC_RNR_NAK_GEN")]
         const RC_RNR_NAK_GEN = 1 << 12;
         /// Shared receive queues can be resized.
@@ -228,7 +228,7 @@ decoded_enum! {
     /// # use proverbs::prelude::*;
     /// use proverbs::device::AtomicCap;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// // Cells that peers add to are not changed by the processor meanwhile: the device does not promise that.
+    /// // The processor must not change cells that peers add to: the device does not promise atomicity.
     /// assert_eq!(context.query_device()?.atomic_cap, AtomicCap::Hca);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -250,8 +250,7 @@ decoded_enum! {
 }
 
 decoded_enum! {
-    /// The kind of transport that a device speaks (`enum ibv_transport_type`):
-    /// [`Context::transport_type`].
+    /// The kind of transport of a device (`enum ibv_transport_type`): [`Context::transport_type`].
     ///
     /// [`Context::transport_type`]:
     /// https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.transport_type
@@ -271,7 +270,7 @@ decoded_enum! {
         /// usNIC over UDP.
         #[doc(alias = "IBV_TRANSPORT_USNIC_UDP")]
         UsnicUdp = ibv_transport_type::IBV_TRANSPORT_USNIC_UDP,
-        /// One that has no name in verbs.
+        /// One without a name in verbs.
         #[doc(alias = "IBV_TRANSPORT_UNSPECIFIED")]
         Unspecified = ibv_transport_type::IBV_TRANSPORT_UNSPECIFIED,
         /// One that this crate does not know.
@@ -307,7 +306,7 @@ decoded_enum! {
         /// usNIC over UDP.
         #[doc(alias = "IBV_NODE_USNIC_UDP")]
         UsnicUdp = 6,
-        /// One that has no name in verbs.
+        /// One without a name in verbs.
         #[doc(alias = "IBV_NODE_UNSPECIFIED")]
         Unspecified = 7,
         /// One that this crate does not know.
@@ -330,7 +329,7 @@ mod tests {
     use crate::types::zeroed;
 
     #[test]
-    fn transports_and_atomics_are_cs() {
+    fn transports_and_atomics_match_c() {
         use TransportType as Ours;
         use ibv_transport_type as c;
         for (theirs, ours) in [

@@ -8,7 +8,7 @@ use crate::terms::transport::Transport;
 
 decoded! {
     /// The attributes of a device that newer devices have besides [`DeviceAttr`]
-    /// (ibv_query_device_ex(3)). What a device or its library does not tell is 0.
+    /// (ibv_query_device_ex(3)). Attributes that a device or its library does not report are 0.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -29,17 +29,17 @@ decoded! {
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub struct DeviceAttrEx = from_c(c: &ibv_device_attr_ex) {
-        /// What `ibv_query_device` tells.
+        /// The attributes of `ibv_query_device`.
         pub device: DeviceAttr = DeviceAttr::from_c(&c.orig_attr),
-        /// Memory on demand.
+        /// On-demand paging.
         pub odp: OdpCaps = OdpCaps::from_c(c),
-        /// The bits that completion timestamps have; 0 if there are none.
+        /// The bits of completion timestamps; 0 if there are none.
         pub completion_timestamp_mask: u64 = c.completion_timestamp_mask,
         /// Frequency of the device's clock, kHz; 0 if it has none.
         pub hca_core_clock: u64 = c.hca_core_clock,
-        /// Optional abilities, of which the lower 32 are `device.device_cap_flags`.
+        /// Optional abilities; the lower 32 bits are `device.device_cap_flags`.
         pub device_cap_flags_ex: u64 = c.device_cap_flags_ex,
-        /// Longest message that is segmented by the device, bytes; 0 if it cannot.
+        /// Longest message that the device can segment, bytes; 0 if it cannot.
         pub max_tso: u32 = c.tso_caps.max_tso,
         /// The queue pair types that may do so.
         pub tso_qpts: QpTypes = QpTypes(c.tso_caps.supported_qpts),
@@ -77,21 +77,21 @@ decoded! {
         pub max_cq_count: u16 = c.cq_mod_caps.max_cq_count,
         /// Longest time until an event, µs.
         pub max_cq_period: u16 = c.cq_mod_caps.max_cq_period,
-        /// Memory of the device's own, bytes.
+        /// Memory on the device, bytes.
         pub max_dm_size: u64 = c.max_dm_size,
-        /// Sizes of FETCH_AND_ADD towards the bus: 1 is 4 bytes, 2 is 8, 4 is 16, or a sum.
+        /// Sizes of FETCH_AND_ADD on the bus: 1 is 4 bytes, 2 is 8, 4 is 16, or a sum.
         pub pci_fetch_add: u16 = c.pci_atomic_caps.fetch_add,
         /// Sizes of swaps.
         pub pci_swap: u16 = c.pci_atomic_caps.swap,
         /// Sizes of compare-and-swaps.
         pub pci_compare_swap: u16 = c.pci_atomic_caps.compare_swap,
-        /// The number of ports, also where 8 bits are too few.
+        /// The number of ports, even if it exceeds 8 bits.
         pub phys_port_cnt_ex: u32 = c.phys_port_cnt_ex,
     }
 }
 
 impl DeviceAttrEx {
-    /// The clock of completion timestamps; `None` if the device has none, or does not tell its
+    /// The clock of completion timestamps; `None` if the device has none, or does not report its
     /// frequency.
     pub fn clock(&self) -> Option<Clock> {
         let has_both = self.completion_timestamp_mask != 0 && self.hca_core_clock != 0;
@@ -105,8 +105,7 @@ impl DeviceAttrEx {
     }
 }
 
-/// A set of queue pair types, as [`DeviceAttrEx`] tells which of them can do something
-/// (`ibv_is_qpt_supported`).
+/// A set of queue pair types that support a feature, in [`DeviceAttrEx`] (`ibv_is_qpt_supported`).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -120,19 +119,19 @@ impl DeviceAttrEx {
 pub struct QpTypes(pub(super) u32);
 
 impl QpTypes {
-    /// Whether this transport's is in it.
+    /// Whether the type of this transport is in it.
     #[doc(alias = "ibv_is_qpt_supported")]
     pub fn contains<T: Transport>(self) -> bool {
         self.has(T::QP_TYPE)
     }
 
-    /// Those of one driver have no bit.
+    /// Driver-specific types have no bit.
     #[doc(hidden)]
     pub fn has(self, qp_type: u32) -> bool {
         1u32.checked_shl(qp_type).is_some_and(|bit| self.0 & bit != 0)
     }
 
-    /// Bit n is `enum ibv_qp_type` n, also of types that this crate does not have.
+    /// Bit n is `enum ibv_qp_type` n, including types that this crate does not have.
     pub fn bits(self) -> u32 {
         self.0
     }

@@ -35,7 +35,7 @@ pub enum DeviceEvent {
     Qp {
         /// Its number.
         qp_num: u32,
-        /// What happened.
+        /// The event.
         event: QpEvent,
     },
     /// A completion queue overran or broke (`IBV_EVENT_CQ_ERR`). Its completions are lost, and
@@ -57,14 +57,14 @@ pub enum DeviceEvent {
         /// [`SharedReceiveQueue::id`]:
         /// https://docs.rs/proverbs/latest/proverbs/struct.SharedReceiveQueue.html#method.id
         srq: SrqId,
-        /// What happened.
+        /// The event.
         event: SrqEvent,
     },
     /// Something happened to a port.
     Port {
         /// The port, counted from 1.
         port: u8,
-        /// What happened.
+        /// The event.
         event: PortEvent,
     },
     /// The device failed for good (`IBV_EVENT_DEVICE_FATAL`): destroy the objects made from it.
@@ -74,7 +74,7 @@ pub enum DeviceEvent {
     Other(u32),
 }
 
-/// Enums of events: for each event C's name, and the text that `ibv_event_type_str` has for it.
+/// Enums of events: for each event C's name, and its text in `ibv_event_type_str`.
 macro_rules! events {
     ($(
         $(#[$meta:meta])*
@@ -111,7 +111,7 @@ events! {
         /// (`IBV_EVENT_QP_FATAL`).
         #[doc(alias = "IBV_EVENT_QP_FATAL")]
         Fatal = IBV_EVENT_QP_FATAL, "local work queue catastrophic error";
-        /// It refused an invalid request of the peer's, and is in the error state
+        /// It refused an invalid request from the peer, and is in the error state
         /// (`IBV_EVENT_QP_REQ_ERR`, [R10.17]).
         ///
         /// [R10.17]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-17
@@ -127,8 +127,8 @@ events! {
         #[doc(alias = "IBV_EVENT_COMM_EST")]
         CommunicationEstablished = IBV_EVENT_COMM_EST, "communication established";
         /// In SQD, the send queue has drained (`IBV_EVENT_SQ_DRAINED`).
-        /// [`Drain::notify`](https://docs.rs/proverbs/latest/proverbs/qp/struct.Drain.html) asks
-        /// for this event.
+        /// [`Drain::notify`](https://docs.rs/proverbs/latest/proverbs/qp/struct.Drain.html)
+        /// requests this event.
         #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
         SqDrained = IBV_EVENT_SQ_DRAINED, "send queue drained";
         /// It moved to its alternate path (`IBV_EVENT_PATH_MIG`).
@@ -150,7 +150,7 @@ events! {
         /// It failed (`IBV_EVENT_SRQ_ERR`).
         #[doc(alias = "IBV_EVENT_SRQ_ERR")]
         Error = IBV_EVENT_SRQ_ERR, "SRQ catastrophic error";
-        /// Fewer receives are left than the limit, which has to be armed again
+        /// Fewer receives are left than the limit, which must be armed again
         /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, [R7.6]).
         ///
         /// [R7.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r7-6
@@ -176,7 +176,8 @@ events! {
         /// The subnet manager changed (`IBV_EVENT_SM_CHANGE`).
         #[doc(alias = "IBV_EVENT_SM_CHANGE")]
         SmChange = IBV_EVENT_SM_CHANGE, "SM changed";
-        /// The subnet manager asks for all registrations again (`IBV_EVENT_CLIENT_REREGISTER`).
+        /// The subnet manager requires all clients to register again
+        /// (`IBV_EVENT_CLIENT_REREGISTER`).
         #[doc(alias = "IBV_EVENT_CLIENT_REREGISTER")]
         ClientReregister = IBV_EVENT_CLIENT_REREGISTER, "client reregistration";
         /// Its GID table changed (`IBV_EVENT_GID_CHANGE`).

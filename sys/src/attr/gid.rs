@@ -52,7 +52,7 @@ impl GidEntry {
     pub fn from_c(c: &gid::ibv_gid_entry) -> Option<GidEntry> {
         Some(GidEntry {
             port: c.port_num.try_into().ok()?,
-            // Address vectors have no room for more.
+            // Address vectors cannot hold a larger index.
             index: c.gid_index.try_into().ok()?,
             gid: c.gid.into(),
             kind: kind(c.gid_type)?,
@@ -70,7 +70,7 @@ impl GidEntry {
             return None;
         }
         let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
-        // The index counts in the device's namespace: here another interface may have it.
+        // The index is one of the device's namespace, where another interface may have it here.
         let is_it = |interface: &Interface| interface.name == name && interface.has(self.gid);
         interfaces().ok()?.iter().any(is_it).then(|| name.to_owned())
     }
@@ -82,7 +82,7 @@ pub fn check(from: (Gid, GidKind), to: (Gid, GidKind)) -> Result<(), Error> {
     apart(from, to).map_or(Ok(()), |why| Err(refused(why)))
 }
 
-/// A GID of a port that is RoCE v2, with its index: a source of packets that routers forward.
+/// A RoCE v2 GID of a port, with its index: a source of packets that routers forward.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -94,7 +94,7 @@ pub fn check(from: (Gid, GidKind), to: (Gid, GidKind)) -> Result<(), Error> {
 /// let vector = AddressVector::roce_v2(source, peer)?;
 /// assert!(pd.create_ah(vector).is_ok());
 ///
-/// // What it cannot reach is refused, with both GIDs.
+/// // An unreachable GID is rejected; the error has both GIDs.
 /// let error = AddressVector::roce_v2(source, context.query_gid(1, 0)?).unwrap_err();
 /// assert!(error.to_string().contains("from ::ffff:10.0.0.1 (RoCE v2)"));
 ///
@@ -107,7 +107,7 @@ pub fn check(from: (Gid, GidKind), to: (Gid, GidKind)) -> Result<(), Error> {
 pub struct RoceV2Gid(GidEntry);
 
 impl RoceV2Gid {
-    /// The one of a table to use where routers may be on the way.
+    /// The GID of a table to use if there may be routers on the path.
     #[doc(hidden)]
     pub fn best(table: &[GidEntry]) -> Option<RoceV2Gid> {
         let all = table.iter().filter(|entry| entry.kind == GidKind::RoceV2);
@@ -145,8 +145,8 @@ impl TryFrom<GidEntry> for RoceV2Gid {
 }
 
 impl AddressVector {
-    /// The address vector of a RoCE v2 path, from one of this side's GIDs to the peer's, which is
-    /// RoCE v2 too. [`RoceV2Gid`] has an example.
+    /// The address vector of a RoCE v2 path, from one of this side's GIDs to the peer's, which must
+    /// also be RoCE v2. [`RoceV2Gid`] has an example.
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`]: one GID is IPv4 and the other IPv6, or only one is link-local
@@ -163,8 +163,8 @@ impl AddressVector {
 mod tests {
     use super::*;
 
-    /// As every host with both families has them: the link-local one first, IPv6 before IPv4 or
-    /// behind it, and each as RoCE v1 too.
+    /// The order on every host with both families: the link-local GID first, IPv6 before or after
+    /// IPv4, and each also as RoCE v1.
     #[test]
     fn routable_before_link_local_and_ipv4_before_ipv6() {
         let ipv6 = |text: &str| Gid(text.parse::<std::net::Ipv6Addr>().unwrap().octets());
@@ -194,10 +194,10 @@ mod tests {
         assert_eq!(RoceV2Gid::try_from(entry).unwrap(), RoceV2Gid(entry));
     }
 
-    /// The first network device of every Linux is the loopback's.
+    /// The first network device of every Linux is the loopback interface.
     #[test]
-    #[cfg_attr(miri, ignore = "asks the system for a device's name")]
-    fn a_gid_tells_its_network_device_by_name() {
+    #[cfg_attr(miri, ignore = "queries the name of a device from the system")]
+    fn a_gid_has_the_name_of_its_network_device() {
         let entry = |ifindex| GidEntry {
             port: 1,
             index: 0,

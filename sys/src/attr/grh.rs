@@ -5,8 +5,8 @@ use crate::terms::gid::Gid;
 /// The 40 bytes before the payload of a UD message.
 pub const GRH_LEN: usize = 40;
 
-/// A global routing header ([`UdReceived::grh`], [R5.9]). It has IPv6's form or, for RoCE v2 over
-/// IPv4, 20 bytes that the device may leave unwritten and then an IPv4 header.
+/// A global routing header ([`UdReceived::grh`], [R5.9]). It is an IPv6 header or, for RoCE v2 over
+/// IPv4, 20 bytes that the device may leave unwritten followed by an IPv4 header.
 ///
 /// [`UdReceived::grh`]:
 /// https://docs.rs/proverbs/latest/proverbs/completion/struct.UdReceived.html#method.grh
@@ -26,7 +26,8 @@ impl Grh {
     }
 
     /// Whether this is an IPv4 header, which begins in the middle. The bytes before it may look
-    /// like IPv6, and an IPv6 address may look like the beginning of IPv4: IPv4's checksum decides.
+    /// like IPv6, and an IPv6 address may look like the beginning of IPv4, so IPv4's checksum
+    /// decides.
     fn is_v4(&self) -> bool {
         let header = &self.0[20..];
         match self.0[0] >> 4 {
@@ -49,11 +50,11 @@ impl Grh {
     }
 }
 
-/// Whether the checksum of an IPv4 header is right: the sum of its words (RFC 1071).
+/// Whether the checksum of an IPv4 header is correct: the sum of its words (RFC 1071).
 fn has_right_sum(header: &[u8]) -> bool {
     let words =
         header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
-    // In one's complement all ones is zero too, and no IPv4 header is all zeroes.
+    // In one's complement all ones is also zero, and no IPv4 header is all zeroes.
     words.sum::<u32>() % 0xffff == 0
 }
 

@@ -1,11 +1,11 @@
-//! What a device can do in memory on demand.
+//! The on-demand paging abilities of a device.
 
 use crate::extended::ibv_device_attr_ex;
 pub use crate::terms::odp::OdpOps;
 use crate::types::ibv_qp_type;
 
 decoded! {
-    /// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)).
+    /// On-demand paging (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)).
     /// [`DeviceAttrEx`](crate::attr::device_ex::DeviceAttrEx) has an example.
     #[doc(alias(
         "IBV_ODP_SUPPORT",
@@ -17,7 +17,7 @@ decoded! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub struct OdpCaps = from_c(c: &ibv_device_attr_ex) {
-        /// Whether the device has it.
+        /// Whether the device supports it.
         pub is_supported: bool = c.odp_caps.general_caps & 1 != 0,
         /// Whether a region may be the whole address space.
         pub is_implicit: bool = c.odp_caps.general_caps & 2 != 0,
@@ -37,9 +37,9 @@ fn ops(bits: u32) -> OdpOps {
 }
 
 impl OdpCaps {
-    /// Without the operations that copy: Soft-RoCE (as of Linux 7.3) copies to and from the
-    /// beginning of the page, wherever in it the bytes are, so that a peer's WRITE changes what
-    /// stands before the region (R20.5). Atomics and ATOMIC_WRITE touch what they name.
+    /// Removes the operations that copy. Soft-RoCE (as of Linux 7.3) copies to and from the
+    /// beginning of the page, wherever in it the bytes are, so a peer's WRITE changes the memory
+    /// before the region (R20.5). Atomics and ATOMIC_WRITE access the right bytes.
     #[doc(hidden)]
     pub fn without_copies(&mut self) {
         use OdpOps as op;
@@ -49,7 +49,7 @@ impl OdpCaps {
         }
     }
 
-    /// Whether all of these operations are possible on queue pairs of this type.
+    /// Whether queue pairs of this type support all of these operations.
     #[doc(hidden)]
     pub fn has(&self, qp_type: u32, ops: OdpOps) -> bool {
         let of = match qp_type {

@@ -1,4 +1,4 @@
-//! What a port says of itself: `ibv_query_port`.
+//! The attributes of a port: `ibv_query_port`.
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +54,7 @@ decoded! {
         pub sm_lid: u16 = c.sm_lid,
         /// Abilities of the port, in the bits of the InfiniBand PortInfo.
         pub port_cap_flags: u32 = c.port_cap_flags,
-        /// More of them.
+        /// More of these abilities.
         pub port_cap_flags2: u16 = c.port_cap_flags2,
         /// The greatest number of virtual lanes, in the code of the InfiniBand PortInfo: 1 is one
         /// lane, 2 two, 3 four, 4 eight, 5 fifteen.
@@ -67,10 +67,9 @@ decoded! {
         pub init_type_reply: u8 = c.init_type_reply,
         /// The physical state, in the code of the InfiniBand PortInfo: 5 is link up.
         pub phys_state: u8 = c.phys_state,
-        /// The width, in the code of ibv_query_port(3), of which `lanes` is the meaning.
+        /// The width, in the code of ibv_query_port(3); `lanes` decodes it.
         pub active_width: u8 = c.active_width,
-        /// The speed of a lane, in the code of ibv_query_port(3), of which `lane_speed` is the
-        /// meaning.
+        /// The speed of a lane, in the code of ibv_query_port(3); `lane_speed` decodes it.
         pub active_speed: u32 = speed,
         /// Lanes of the link, if known.
         pub lanes: Option<u8> = match c.active_width {
@@ -130,14 +129,14 @@ decoded_enum! {
         /// An InfiniBand subnet: peers have LIDs.
         #[doc(alias = "IBV_LINK_LAYER_INFINIBAND")]
         InfiniBand = LINK_LAYER_INFINIBAND,
-        /// Ethernet: RoCE, where peers have GIDs only ([R5.4]), or iWARP ([`Context::protocol`]).
+        /// Ethernet: RoCE, where peers have only GIDs ([R5.4]), or iWARP ([`Context::protocol`]).
         ///
         /// [R5.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-4
         /// [`Context::protocol`]:
         /// https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.protocol
         #[doc(alias = "IBV_LINK_LAYER_ETHERNET")]
         Ethernet = LINK_LAYER_ETHERNET,
-        /// The device does not say.
+        /// The device does not report it.
         #[doc(alias = "IBV_LINK_LAYER_UNSPECIFIED")]
         Unknown = 0,
     }

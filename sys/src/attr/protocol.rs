@@ -1,11 +1,12 @@
-//! The protocol that a port speaks.
+//! The protocol of a port.
 
 use std::fmt;
 
 use crate::terms::transport::Transport;
 use crate::types::ibv_qp_type;
 
-/// What a port speaks: [`Context::protocol`]. It decides what the fabric has at all ([R24.1]).
+/// The protocol of a port: [`Context::protocol`]. It determines the features of the fabric
+/// ([R24.1]).
 ///
 /// | | InfiniBand | RoCE | iWARP |
 /// |---|---|---|---|
@@ -15,7 +16,7 @@ use crate::types::ibv_qp_type;
 /// | address vectors | a LID, or a GID | a GID | no |
 /// | who connects | the program, or rdma_cm | the program, or rdma_cm | rdma_cm |
 ///
-/// What the port's has not is refused before anything is created.
+/// Features that the protocol lacks are rejected before anything is created.
 ///
 /// ```
 /// use proverbs::{device::Protocol, loopback::{Fabric, World}, prelude::*};
@@ -40,12 +41,12 @@ use crate::types::ibv_qp_type;
 pub enum Protocol {
     /// InfiniBand.
     InfiniBand,
-    /// RDMA over Converged Ethernet. Which version is a matter of the GID:
+    /// RDMA over Converged Ethernet. The version depends on the GID:
     /// [`GidKind`](crate::terms::gid::GidKind).
     Roce,
     /// RDMA over TCP.
     Iwarp,
-    /// Another one, of which nothing is known.
+    /// Another, unknown protocol.
     Unknown,
 }
 
@@ -61,13 +62,13 @@ impl Protocol {
         self != Protocol::Iwarp
     }
 
-    /// Whether there are atomics. (An InfiniBand device may still have none:
+    /// Whether it has atomics. (An InfiniBand device may still have none:
     /// [`DeviceAttr::atomic_cap`](crate::attr::device::DeviceAttr::atomic_cap).)
     pub fn has_atomics(self) -> bool {
         self != Protocol::Iwarp
     }
 
-    /// Whether there are address vectors, by which a program connects queue pairs itself.
+    /// Whether it has address vectors, with which a program connects queue pairs itself.
     pub fn has_address_vectors(self) -> bool {
         self != Protocol::Iwarp
     }

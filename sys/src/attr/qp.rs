@@ -1,4 +1,4 @@
-//! Attributes of queue pairs: what a program sets, and what the device says of them.
+//! Attributes of queue pairs: those that a program sets, and those that the device reports.
 
 use bitflags::bitflags;
 
@@ -33,7 +33,7 @@ bitflags! {
 }
 
 impl QpAccess {
-    /// FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`; [R25.1]). It is not in
+    /// FLUSH to global visibility (`IBV_ACCESS_FLUSH_GLOBAL`; [R25.1]). It is not in
     /// [`all`](Self::all), since devices may lack it.
     ///
     /// ```
@@ -44,8 +44,8 @@ impl QpAccess {
     ///
     /// [R25.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r25-1
     pub const FLUSH_GLOBAL: QpAccess = QpAccess::from_bits_retain(ACCESS_FLUSH_GLOBAL);
-    /// FLUSH to where it outlives a loss of power (`IBV_ACCESS_FLUSH_PERSISTENT`; [R25.1]). It is
-    /// not in [`all`](Self::all) either.
+    /// FLUSH to persistence, which survives a loss of power (`IBV_ACCESS_FLUSH_PERSISTENT`;
+    /// [R25.1]). It is not in [`all`](Self::all) either.
     ///
     /// [R25.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r25-1
     pub const FLUSH_PERSISTENT: QpAccess = QpAccess::from_bits_retain(ACCESS_FLUSH_PERSISTENT);
@@ -109,8 +109,8 @@ decoded! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub struct QpAttr = from_c(c: &ibv_qp_attr) {
-        /// The state that it is in, which may not be the one requested last; `None` if the device
-        /// reports an unknown one.
+        /// Its current state, which may not be the one requested last; `None` if the device reports
+        /// an unknown one.
         pub state: Option<QpState> = QpState::from_c(c.qp_state),
         /// The largest payload of a packet; `None` before RTR.
         pub path_mtu: Option<Mtu> = Mtu::from_c(c.path_mtu),
@@ -152,14 +152,14 @@ decoded! {
     }
 }
 
-/// A second way to the peer of an RC or UC queue pair, on InfiniBand (`alt_ah_attr`,
+/// An alternate path to the peer of an RC or UC queue pair, on InfiniBand (`alt_ah_attr`,
 /// `alt_port_num`, `alt_pkey_index` and `alt_timeout` of ibv_modify_qp(3)).
 ///
-/// It is given to the device on the way to RTR or later, while the queue pair is *migrated*, as it
-/// is at first. [`Migration::Rearm`] on both sides arms it; then a queue pair whose way is broken
-/// goes on by it, and its peer follows ([R8.13]). Fabrics without LIDs, and devices without
-/// [`AUTO_PATH_MIG`](crate::attr::device::DeviceCap::AUTO_PATH_MIG), are refused before they are
-/// asked.
+/// It is set in the transition to RTR or later, while the queue pair is *migrated*, which is the
+/// initial state. [`Migration::Rearm`] on both sides arms it. Then a queue pair whose path breaks
+/// continues on the alternate path, and its peer follows ([R8.13]). Fabrics without LIDs, and
+/// devices without [`AUTO_PATH_MIG`](crate::attr::device::DeviceCap::AUTO_PATH_MIG), are rejected
+/// before the device is called.
 ///
 /// ```
 /// use proverbs::device::{DeviceEvent, QpEvent};
@@ -208,16 +208,16 @@ decoded! {
 #[doc(alias = "alt_timeout")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AlternatePath {
-    /// The address vector of the peer. Its port is the one that this way begins at.
+    /// The address vector of the peer. Its port is the one that this path begins at.
     pub address: AddressVector,
     /// Index in that port's P_Key table.
     pub pkey_index: u16,
-    /// How long to wait for an acknowledgement by this way (RC).
+    /// How long to wait for an acknowledgement on this path (RC).
     pub timeout: Timeout,
 }
 
 impl AlternatePath {
-    /// With P_Key index 0 and a timeout of 67 ms, as [`RcRts::new`] has.
+    /// With P_Key index 0 and a timeout of 67 ms, like [`RcRts::new`].
     ///
     /// [`RcRts::new`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.RcRts.html#method.new
     pub fn new(address: AddressVector) -> AlternatePath {
@@ -225,14 +225,14 @@ impl AlternatePath {
     }
 }
 
-/// What to do with the [alternate path](AlternatePath) (`path_mig_state` of ibv_modify_qp(3)).
+/// The action on the [alternate path](AlternatePath) (`path_mig_state` of ibv_modify_qp(3)).
 #[doc(alias = "path_mig_state")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Migration {
-    /// Arm it (`IBV_MIG_REARM`): once the peer's is armed too, the device migrates when the first
-    /// way is broken.
+    /// Arms it (`IBV_MIG_REARM`): once the peer's is armed too, the device migrates when the first
+    /// path breaks.
     Rearm,
-    /// Take it now, while it is armed (`IBV_MIG_MIGRATED`). The peer follows.
+    /// Takes it now, while it is armed (`IBV_MIG_MIGRATED`). The peer follows.
     Migrate,
 }
 
@@ -246,15 +246,15 @@ impl Migration {
     }
 }
 
-/// Where a queue pair stands with its [alternate path](AlternatePath) (`path_mig_state` of
-/// ibv_query_qp(3)): in [`QpPaths`].
+/// The state of a queue pair's [alternate path](AlternatePath) (`path_mig_state` of
+/// ibv_query_qp(3)), in [`QpPaths`].
 #[doc(alias("IBV_QP_PATH_MIG_STATE", "ibv_mig_state"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MigrationState {
-    /// It has none, or has taken it: it is the only path now.
+    /// There is none, or it was taken and is the only path now.
     #[doc(alias = "IBV_MIG_MIGRATED")]
     Migrated,
-    /// It is to be armed, and the peer's is not yet known to be.
+    /// It is being armed, and the peer's is not known to be armed yet.
     #[doc(alias = "IBV_MIG_REARM")]
     Rearm,
     /// It is armed.
@@ -262,7 +262,7 @@ pub enum MigrationState {
     Armed,
 }
 
-/// The ways of a queue pair to its peer, as the device reports them: [`QueuePair::query_paths`].
+/// The paths of a queue pair to its peer, as the device reports them: [`QueuePair::query_paths`].
 /// [`AlternatePath`] has an example.
 ///
 /// [`QueuePair::query_paths`]:
@@ -270,12 +270,12 @@ pub enum MigrationState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct QpPaths {
-    /// The one that is in use; after a migration, what was the alternate path.
+    /// The path in use; after a migration, the former alternate path.
     pub primary: AddressVector,
-    /// The other; `None` if none was given to the device, and after a migration whatever the device
-    /// says.
+    /// The alternate path; `None` if none was set. After a migration it is whatever the device
+    /// reports.
     pub alternate: Option<AlternatePath>,
-    /// What becomes of the other; `None` if the device reports no legal value.
+    /// The state of the alternate path; `None` if the device reports no legal value.
     pub migration: Option<MigrationState>,
 }
 
@@ -300,10 +300,10 @@ impl QpPaths {
     }
 }
 
-/// Options of a vendor's for a connection (`struct ibv_ece` of ibv_set_ece(3), enhanced connection
-/// establishment). One side tells the other what its device offers; that one sets it, and tells
-/// what its device took of it; which the first sets in turn. A program passes the numbers on, and
-/// reads nothing into them.
+/// Vendor options of a connection (`struct ibv_ece` of ibv_set_ece(3), enhanced connection
+/// establishment). One side sends the options that its device offers. The other side sets them and
+/// sends back the options that its device accepted, which the first side sets. A program passes the
+/// numbers on without interpreting them.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -322,7 +322,7 @@ impl QpPaths {
 #[doc(alias = "ibv_ece")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ece {
-    /// Whose options these are: the vendor's IEEE OUI.
+    /// The IEEE OUI of the vendor that defines the options.
     pub vendor_id: u32,
     /// The options.
     pub options: u32,
@@ -348,14 +348,15 @@ pub struct Ece {
 pub struct RateLimit {
     /// kbit/s.
     pub rate_limit: u32,
-    /// The most that is sent at once, bytes; 0 is the device's own choice.
+    /// The largest burst, bytes; 0 lets the device choose.
     pub max_burst_sz: u32,
-    /// The usual length of a packet, bytes, by which the device reckons; 0 is its own choice.
+    /// The typical length of a packet, bytes, for the device's calculations; 0 lets the device
+    /// choose.
     pub typical_pkt_sz: u16,
 }
 
 impl RateLimit {
-    /// A rate in kbit/s, with the device's own choice of all else.
+    /// A rate in kbit/s; the device chooses the other values.
     pub fn kbps(rate_limit: u32) -> RateLimit {
         RateLimit { rate_limit, max_burst_sz: 0, typical_pkt_sz: 0 }
     }

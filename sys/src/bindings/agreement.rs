@@ -1,8 +1,8 @@
-//! The bindings against the installed headers, and against those that rdma-sys makes of them:
-//! sizes, alignments, offsets, constants. `cargo xtask test bindings` runs both.
+//! Compares the bindings with the installed headers and with rdma-sys: sizes, alignments, offsets,
+//! constants. `cargo xtask test bindings` runs both.
 //!
-//! Newer headers than those of rdma-core 44 may add fields at the end of a struct: what they added
-//! is in [`GROWN`].
+//! Headers newer than rdma-core 44 may add fields at the end of a struct. [`GROWN`] lists these
+//! fields.
 
 #[macro_use]
 mod names;
@@ -16,14 +16,14 @@ use super as ours;
 use crate::types;
 use operations::{distances, prototypes};
 
-/// What is longer in newer headers, since when, and its size then.
+/// The structs that are longer in newer headers, since which version, and their new size.
 const GROWN: [(&str, &str, usize); 3] = [
     ("ibv_port_attr", "rdma-core 49: active_speed_ex", 56),
     ("ibv_qp_ex", "rdma-core 44 at the latest: wr_atomic_write", 352),
     ("ibv_qp_ex", "rdma-core 65 at the latest: wr_flush", 360),
 ];
 
-/// Types that have no name in C, as something that has them.
+/// Types without a name in C, as the expression that has the type.
 const UNNAMED: [(&str, &str); 11] = [
     ("addr_union_t", "((struct rdma_addr *)0)->addr"),
     ("atomic_t", "((struct ibv_send_wr *)0)->wr.atomic"),
@@ -38,7 +38,7 @@ const UNNAMED: [(&str, &str); 11] = [
     ("xrc_t", "((struct ibv_send_wr *)0)->qp_type.xrc"),
 ];
 
-/// Unions that have neither a name nor a type's name in C, with their longest arm.
+/// Unions that have neither a name nor a type name in C, with their longest arm.
 const ANONYMOUS: [(&str, &str, &str); 4] = [
     ("bind_mw_tso_union_t", "bind_mw_tso_union", "bind_mw"),
     ("dst_addr_union_t", "dst_addr_union", "dst_storage"),
@@ -55,7 +55,7 @@ struct Layout {
     fields: Vec<(&'static str, usize, usize)>,
 }
 
-/// The size of what `field` points to.
+/// The size of the field that `field` points to.
 fn size_of_field<T, F>(_: fn(*const T) -> *const F) -> usize {
     size_of::<F>()
 }
@@ -69,7 +69,7 @@ macro_rules! layouts {
             fields: vec![$((
                 stringify!($field),
                 offset_of!($of::$name, $field),
-                // SAFETY: it is not called.
+                // SAFETY: the function is never called.
                 size_of_field::<$of::$name, _>(|at| unsafe { &raw const (*at).$field }),
             )),*],
         }),*]
@@ -94,7 +94,7 @@ macro_rules! events {
     };
 }
 
-/// The names that rdma-sys lacks.
+/// The constants that rdma-sys lacks.
 fn own_constants() -> [(&'static str, i64); 3] {
     [
         ("IBV_ACCESS_OPTIONAL_RANGE", types::OPTIONAL_ACCESS.into()),
@@ -109,7 +109,7 @@ fn may_be(layout: &Layout, size: usize) -> bool {
     size == layout.size || grown
 }
 
-/// What a type is called in C; nothing, if it cannot be named.
+/// The C name of a type; `None` if it has none.
 fn name_in_c(name: &str) -> Option<String> {
     if ANONYMOUS.iter().any(|(union, ..)| *union == name) {
         None
@@ -151,7 +151,7 @@ fn program(layouts: &[Layout], constants: &[(&str, i64)]) -> String {
     text
 }
 
-/// What the C compiler says against a program, with the installed headers.
+/// The errors that the C compiler reports for a program, with the installed headers.
 fn compile(program: &str) -> String {
     compile_with(program, &[])
 }
@@ -172,7 +172,7 @@ fn compile_with(program: &str, options: &[&str]) -> String {
     said
 }
 
-/// What rdma-sys lacks, or has of one version only.
+/// The types that rdma-sys lacks, or has from one version only.
 fn own_layouts() -> Vec<Layout> {
     use crate::extended as own;
     layouts! { own
@@ -256,14 +256,14 @@ fn more_layouts() -> Vec<Layout> {
     all
 }
 
-/// Bits of an enum, which have C's names without the prefix.
+/// Bits of an enum, with C's names minus the prefix.
 macro_rules! unprefixed {
     ($prefix:literal, $bits:ident: $($name:ident)+) => {
         [$((concat!($prefix, stringify!($name)), $bits::$name as i64)),+]
     };
 }
 
-/// A C program that compiles if headers as old as those of rdma-core 44 agree.
+/// A C program that compiles if headers at least as old as rdma-core 44 agree.
 fn whole_program() -> String {
     let kinds = [
         ("IBV_GID_TYPE_IB", crate::gid::IB.into()),
@@ -343,13 +343,13 @@ fn whole_program() -> String {
 }
 
 #[test]
-#[ignore = "needs the C headers: cargo xtask test bindings"]
+#[ignore = "requires the C headers: cargo xtask test bindings"]
 fn the_headers_agree() {
     let said = compile(&whole_program());
     assert!(!said.contains("error"), "{said}");
 }
 
-/// What headers older than those of rdma-core 65 lack.
+/// Declarations that headers older than rdma-core 65 lack.
 fn newer_program() -> String {
     use crate::persist::*;
     use crate::session::send_ops;
@@ -391,13 +391,13 @@ fn newer_program() -> String {
     text
 }
 
-/// The newest headers that Debian has, which `PROVERBS_HEADERS` names: with what is newer, and with
-/// all that is older.
+/// The newest headers in Debian, which `PROVERBS_HEADERS` names. They must agree with the new
+/// declarations and with all older ones.
 #[test]
-#[ignore = "needs the newest C headers: cargo xtask test bindings"]
+#[ignore = "requires the newest C headers: cargo xtask test bindings"]
 fn the_newest_headers_agree() {
     let Ok(headers) = std::env::var("PROVERBS_HEADERS") else {
-        return println!("`cargo xtask test bindings` names the newest headers");
+        return println!("PROVERBS_HEADERS is not set: run `cargo xtask test bindings`");
     };
     let options = ["-isystem", &headers];
     let (older, newer) = (whole_program(), newer_program());
@@ -412,8 +412,8 @@ fn the_newest_headers_agree() {
 }
 
 #[test]
-#[ignore = "needs the C headers: cargo xtask test bindings"]
-fn each_difference_from_the_headers_is_seen() {
+#[ignore = "requires the C headers: cargo xtask test bindings"]
+fn each_difference_from_the_headers_is_found() {
     let first = || all_layouts!(ours).into_iter().find(|layout| layout.name == "ibv_wc").unwrap();
     let refused = |change: fn(&mut Layout)| {
         let mut layout = first();

@@ -1,4 +1,4 @@
-//! The structs and unions of rdma_cma.h, and of sa.h as far as a route needs them.
+//! The structs and unions of rdma_cma.h, and the part of sa.h that a route needs.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -19,7 +19,7 @@ pub union dst_addr_union_t {
     pub dst_storage: sockaddr_storage,
 }
 
-/// Only its address is passed on.
+/// Only its address is used.
 #[repr(C)]
 pub struct ibv_sa_path_rec {
     _unused: [u8; 0],

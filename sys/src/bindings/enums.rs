@@ -1,5 +1,5 @@
-//! The enums of verbs.h and rdma_cma.h, as integers: a device may report a value that the header
-//! does not have.
+//! The enums of verbs.h and rdma_cma.h, as integers, since a device may report a value that the
+//! header does not define.
 
 macro_rules! constants {
     ($($name:ident: $type:ident { $($constant:ident = $value:literal),* $(,)? })*) => {$(

@@ -1,8 +1,8 @@
-//! The functions of libibverbs and librdmacm, each of which is looked up when it is first called.
+//! The functions of libibverbs and librdmacm. Each is looked up on its first call.
 //!
-//! Each has the name and the type of its C namesake, and the version that a program gets which is
-//! linked to the library today. If the library is missing or does not have the function, a call
-//! fails as the C function does, with the errno of `Library::lacking`.
+//! Each has the name and type of the C function, and the version that a program linked today gets.
+//! If the library or the function is missing, a call fails like the C function, with the errno of
+//! `Library::lacking`.
 
 // No model: every thread finds the same function.
 
@@ -20,7 +20,7 @@ use super::*;
 use crate::libraries::CM;
 use crate::libraries::VERBS;
 
-/// The answer of a function that fails, which has set errno.
+/// The return value of a function that fails. It has set errno.
 trait Fails {
     const FAILED: Self;
 }
@@ -47,14 +47,14 @@ fn set_errno(errno: c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// A function of each name, which calls the library's. Its pointer is that of `first` until the
-/// function was found, as in lazy binding: a call after the first one is a load and a jump.
+/// Defines a function for each name, which calls the library's. Its pointer starts at `first`,
+/// which looks the function up, as in lazy binding. Later calls are a load and a jump.
 macro_rules! functions {
     ($library:ident; $(version $version:literal; $(
         fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $answer:ty)?;
     )+)+) => {$($(
         /// # Safety
-        /// That of the C function.
+        /// As for the C function.
         pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $answer)? {
             type Function = unsafe extern "C" fn($($type),*) $(-> $answer)?;
             static FOUND: AtomicPtr<c_void> = AtomicPtr::new(first as *mut c_void);
@@ -73,13 +73,13 @@ macro_rules! functions {
                     return Fails::FAILED;
                 }
                 FOUND.store(found, Ordering::Release);
-                // SAFETY: the function of this name and version has this type, and its contract is
-                // the caller's.
+                // SAFETY: the function of this name and version has this type. The caller upholds
+                // its contract.
                 unsafe { transmute::<*mut c_void, Function>(found)($($arg),*) }
             }
 
-            // SAFETY: `first`, or what it found, which has this type. The contract of the C
-            // function is the caller's.
+            // SAFETY: the pointer is `first` or the function that it found, both of this type. The
+            // caller upholds the contract of the C function.
             unsafe {
                 transmute::<*mut c_void, Function>(FOUND.load(Ordering::Acquire))($($arg),*)
             }

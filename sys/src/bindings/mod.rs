@@ -1,9 +1,9 @@
 //! The C types and functions that this crate uses, of libibverbs and librdmacm.
 //!
-//! Their ABI has been stable since rdma-core 20, so they are written down here once, and a build
-//! needs neither headers nor libclang. The names are rdma-sys's: with its feature, its bindings
-//! replace these, and handles are available as its types. `agreement` compares both with each other
-//! and with the C headers. A new name is added in both places.
+//! The ABI has been stable since rdma-core 20, so the types are written down here, and a build
+//! needs neither headers nor libclang. The names are those of rdma-sys. With the feature
+//! `rdma-sys`, its bindings replace these, and handles are available as its types. `agreement`
+//! compares the two with each other and with the C headers. Add a new name in both places.
 
 #![allow(dead_code, missing_docs, non_camel_case_types)] // C's names, whole enums, documented in the manual pages
 

@@ -1,4 +1,4 @@
-//! The tables of functions of a device.
+//! A device's tables of functions.
 
 use std::ffi::{c_int, c_void};
 

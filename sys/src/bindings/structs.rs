@@ -1,4 +1,5 @@
-//! The structs and unions of verbs.h. Integers of network order are plain ones, as bytes lie.
+//! The structs and unions of verbs.h. Fields in network byte order are plain integers with the
+//! bytes in place.
 
 use std::ffi::{c_char, c_int, c_void};
 

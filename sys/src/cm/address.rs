@@ -1,4 +1,4 @@
-//! Socket addresses, to C and back.
+//! Conversions of socket addresses to and from C.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -28,8 +28,8 @@ struct sockaddr_ib {
 /// A socket address of one family.
 ///
 /// # Safety
-/// It is a C struct of integers, which begins with `FAMILY`, and is not larger than
-/// `sockaddr_storage`, nor aligned to more.
+/// The type is a C struct of integers that begins with `FAMILY`. It is not larger than
+/// `sockaddr_storage` and not more aligned.
 unsafe trait Socket: Copy {
     const FAMILY: u16;
 }
@@ -57,7 +57,7 @@ fn stored<T: Socket>(socket: T) -> sockaddr_storage {
 }
 
 /// # Safety
-/// `at` is readable for as many bytes as its family says, and aligned to 2.
+/// `at` is readable for the length that its family implies, and aligned to 2.
 unsafe fn found<T: Socket>(at: *const libc::sockaddr) -> Option<T> {
     // SAFETY: every socket address begins with its family. If it is that of `T`, a `T` is there,
     // and readable (this function's contract).
@@ -86,7 +86,7 @@ pub fn to_c(address: SocketAddr) -> sockaddr_storage {
 /// The socket address of a C struct, if it is IPv4 or IPv6.
 ///
 /// # Safety
-/// `at` is readable for as many bytes as its family says, and aligned to 4.
+/// `at` is readable for the length that its family implies, and aligned to 4.
 pub unsafe fn from_c(at: *const libc::sockaddr) -> Option<SocketAddr> {
     // SAFETY: this function's contract.
     let (v4, v6) = unsafe { (found::<sockaddr_in>(at), found::<sockaddr_in6>(at)) };
@@ -109,7 +109,7 @@ pub struct IbSocket {
     pub sid: u64,
 }
 
-/// The address as a C struct. The whole service id counts.
+/// Converts an address to the C struct. The whole service id is significant.
 pub fn ib_to_c(address: IbSocket) -> sockaddr_storage {
     stored(sockaddr_ib {
         sib_family: AF_IB,
@@ -125,7 +125,7 @@ pub fn ib_to_c(address: IbSocket) -> sockaddr_storage {
 /// The address of AF_IB of a C struct, if it is one.
 ///
 /// # Safety
-/// `at` is readable for as many bytes as its family says, and aligned to 2.
+/// `at` is readable for the length that its family implies, and aligned to 2.
 pub unsafe fn ib_from_c(at: *const libc::sockaddr) -> Option<IbSocket> {
     // SAFETY: this function's contract.
     let sib = unsafe { found::<sockaddr_ib>(at) }?;
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_survive_the_way_to_c_and_back() {
+    fn addresses_round_trip_through_c() {
         let texts = ["10.77.0.1:7471", "0.0.0.0:0", "[fe80::1%3]:65535", "[::1]:1"];
         let of_a_flow = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 1, 0x0102_0304, 5);
         let addresses = texts.map(|text| text.parse().unwrap());
@@ -152,23 +152,23 @@ mod tests {
         }
     }
 
-    /// The bytes of ip(7): the port and the address in the order of the network, and zeros.
+    /// The layout of ip(7): the port and the address in network byte order, then zeros.
     #[test]
-    fn an_address_of_ipv4_has_its_bytes() {
+    fn an_ipv4_address_has_the_layout_of_the_manual_page() {
         let c = to_c("10.77.0.1:7471".parse().unwrap());
-        // SAFETY: a whole `sockaddr_storage`, of which these bytes were written.
+        // SAFETY: a whole `sockaddr_storage`, and these bytes were written.
         let bytes = unsafe { (&raw const c).cast::<[u8; 16]>().read() };
         assert_eq!(bytes[2..], [0x1d, 0x2f, 10, 77, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 
-    /// The bytes, as rdma/ib.h has them.
+    /// The layout of rdma/ib.h.
     /// Proves R23.8.
     #[test]
-    fn an_address_of_infiniband_has_its_bytes() {
+    fn an_infiniband_address_has_the_layout_of_the_header() {
         let address = IbSocket { gid: [7; 16], pkey: 0x8001, sid: 0x0106_1d2f };
         let c = ib_to_c(address);
         let at: *const libc::sockaddr = (&raw const c).cast();
-        // SAFETY: a whole `sockaddr_storage`, of which these bytes were written.
+        // SAFETY: a whole `sockaddr_storage`, and these bytes were written.
         let bytes = unsafe { at.cast::<[u8; 48]>().read() };
         assert_eq!(bytes[..2], 27_u16.to_ne_bytes());
         assert_eq!(bytes[2..8], [0x80, 1, 0, 0, 0, 0]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_family_is_no_address() {
+    fn an_unknown_family_is_not_an_address() {
         let mut c = to_c("1.2.3.4:5".parse().unwrap());
         c.ss_family = libc::AF_UNIX as libc::sa_family_t;
         // SAFETY: a whole `sockaddr_storage`.

@@ -1,4 +1,4 @@
-//! `rdma_getaddrinfo`: names to addresses, copied.
+//! `rdma_getaddrinfo`: resolves names and copies the results.
 
 use std::ffi::{CStr, c_int};
 use std::net::SocketAddr;
@@ -8,20 +8,20 @@ use super::super::control::errno;
 use super::from_c;
 use crate::types::*;
 
-/// A result: the local and the peer's address, as far as there are any.
+/// A result: the local and the peer's address, if present.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found {
     pub local: Option<SocketAddr>,
     pub peer: Option<SocketAddr>,
 }
 
-/// Why there is no result: an errno, or the resolver's text.
+/// Why there is no result: an errno, or the resolver's message.
 pub enum NotFound {
     Errno(c_int),
     Words(String),
 }
 
-/// The addresses of a node and service, in librdmacm's order; those to listen on if `passive`.
+/// The addresses of a node and service, in librdmacm's order; addresses to listen on if `passive`.
 pub fn getaddrinfo(
     node: Option<&CStr>,
     service: &CStr,
@@ -39,14 +39,14 @@ pub fn getaddrinfo(
         0 => {}
         -1 => return Err(NotFound::Errno(errno())),
         code => {
-            // SAFETY: the resolver has a text for any code, which lives as long as the program.
+            // SAFETY: the resolver has a static message for any code.
             let words = unsafe { CStr::from_ptr(libc::gai_strerror(code)) };
             return Err(NotFound::Words(words.to_string_lossy().into_owned()));
         }
     }
-    // SAFETY: the list is freed below. librdmacm gives as many bytes as each address needs.
+    // SAFETY: the list is freed below. librdmacm allocates the length that each address needs.
     let found = unsafe { each(list) };
-    // SAFETY: the list of the call above, freed once.
+    // SAFETY: the call above returned the list, and it is freed once.
     unsafe { raw::rdma_freeaddrinfo(list) };
     Ok(found)
 }
@@ -61,15 +61,16 @@ fn hints(ps: u32, passive: bool) -> raw::rdma_addrinfo {
 /// The addresses of each element of a list.
 ///
 /// # Safety
-/// `at` is the first element, or null. Each is live, and its addresses are readable if they have a
-/// length.
+/// `at` is the first element, or null. Each element is live, and each address with a length is
+/// readable.
 unsafe fn each(mut at: *const raw::rdma_addrinfo) -> Vec<Found> {
     let mut found = Vec::new();
     while !at.is_null() {
         // SAFETY: an element of the list (this function's contract).
         let info = unsafe { &*at };
         let address = |at: *mut libc::sockaddr, len: u32| {
-            // SAFETY: as many bytes as the family needs, or none (this function's contract).
+            // SAFETY: readable for the length that its family needs, or absent (this function's
+            // contract).
             (!at.is_null() && len > 0).then(|| unsafe { from_c(at) }).flatten()
         };
         found.push(Found {
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_element_of_a_list_is_found() {
+    fn every_list_element_is_returned() {
         let addresses = ["10.0.0.1:1", "[fe80::1%3]:2", "10.0.0.2:3"].map(|text| text.parse());
         let [one, two, three] = addresses.map(Result::unwrap);
         let mut c = [one, two, three].map(to_c);
@@ -102,12 +103,12 @@ mod tests {
         let found = unsafe { each(&raw const first) };
         let first = Found { local: Some(one), peer: Some(two) };
         assert_eq!(found, [first, Found { local: Some(three), peer: None }]);
-        // SAFETY: no list.
+        // SAFETY: a null list.
         assert_eq!(unsafe { each(ptr::null()) }, []);
     }
 
     #[test]
-    fn what_is_asked_for_is_of_a_port_space_and_a_side() {
+    fn hints_have_a_port_space_and_a_side() {
         let asked = |ps, passive| {
             let hints = hints(ps, passive);
             (hints.ai_port_space as u32, hints.ai_flags as u32)

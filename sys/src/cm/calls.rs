@@ -1,8 +1,8 @@
 //! The calls of rdma_cm as a table of functions; the default table is librdmacm itself.
 //!
-//! Channels and ids keep the table of their provider, so an id is never given to another one's
-//! call. A table does nothing by itself: only `unsafe` functions take one for an object, and ask
-//! for its contract.
+//! Channels and ids keep the table of their provider, so an id is never passed to another provider.
+//! A table does nothing by itself: only `unsafe` functions take one for an object, and their
+//! contract covers it.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -19,20 +19,18 @@ use crate::tuning::ibv_ece;
 use crate::types::*;
 use raw::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 
-/// One function for each call, each with the contract of its C namesake, and called with the lock
-/// of the channel held unless it says otherwise: pointers to objects are live and of this table's
-/// provider; structs and private data are readable, and writable where C writes; a destroyed object
-/// is not used again.
+/// One function for each call, with the contract of its C namesake. The lock of the channel is held
+/// unless noted. Pointers to objects are live and belong to this table's provider; structs and
+/// private data are readable, and writable where C writes; a destroyed object is not used again.
 ///
 /// Functions that return `c_int` return 0 or a positive errno.
 pub struct Calls {
-    /// Whether the contexts of its ids are libibverbs'.
+    /// Whether the contexts of its ids belong to libibverbs.
     pub is_system: bool,
-    /// A new channel of the provider of this one, which needs no lock. Its descriptor does not
-    /// block.
+    /// A new channel of the same provider. Needs no lock. Its descriptor does not block.
     pub create_event_channel: unsafe fn(*mut rdma_event_channel) -> Created<rdma_event_channel>,
     pub destroy_event_channel: unsafe fn(*mut rdma_event_channel),
-    /// `EAGAIN` if there is none.
+    /// Returns `EAGAIN` if there is none.
     pub get_cm_event: unsafe fn(*mut rdma_event_channel) -> Created<rdma_cm_event>,
     pub ack_cm_event: unsafe fn(*mut rdma_cm_event),
     pub create_id: unsafe fn(*mut rdma_event_channel, *mut c_void, u32) -> Created<rdma_cm_id>,
@@ -40,11 +38,11 @@ pub struct Calls {
     pub migrate_id: unsafe fn(*mut rdma_cm_id, *mut rdma_event_channel) -> c_int,
     pub set_option: unsafe fn(*mut rdma_cm_id, c_int, c_int, *mut c_void, usize) -> c_int,
     pub bind_addr: unsafe fn(*mut rdma_cm_id, *mut sockaddr) -> c_int,
-    /// From the address that the id is bound to.
+    /// Resolves from the address that the id is bound to.
     pub resolve_addr: unsafe fn(*mut rdma_cm_id, *mut sockaddr, c_int) -> c_int,
     pub resolve_route: unsafe fn(*mut rdma_cm_id, c_int) -> c_int,
     pub listen: unsafe fn(*mut rdma_cm_id, c_int) -> c_int,
-    /// Which needs no lock, since it may wait.
+    /// Needs no lock, since it may wait.
     pub connect: unsafe fn(*mut rdma_cm_id, *mut rdma_conn_param) -> c_int,
     pub accept: unsafe fn(*mut rdma_cm_id, *mut rdma_conn_param) -> c_int,
     pub reject: unsafe fn(*mut rdma_cm_id, *const c_void, u8) -> c_int,
@@ -62,11 +60,11 @@ pub struct Calls {
     pub leave_multicast: unsafe fn(*mut rdma_cm_id, *mut sockaddr) -> c_int,
     /// `rdma_write_cm_event` with RDMA_CM_EVENT_USER, the only event of its kind.
     pub write_cm_event: unsafe fn(*mut rdma_cm_id, c_int, u64) -> c_int,
-    /// The open context of the id's device, if this provider shares its own.
+    /// The open context of the id's device, if this provider shares its contexts.
     pub context: unsafe fn(*mut rdma_cm_id) -> Option<Arc<handle::Context>>,
 }
 
-/// 0, or the errno of a function that returned something else.
+/// Converts a return value to 0 or an errno.
 pub(super) fn answer(code: c_int) -> c_int {
     if code == 0 { 0 } else { errno() }
 }
@@ -87,11 +85,11 @@ pub(crate) unsafe fn create_event_channel(
     let channel = created(unsafe { raw::rdma_create_event_channel() })?;
     // SAFETY: the channel was just created.
     let fd = unsafe { (*channel.as_ptr()).fd };
-    // SAFETY: the channel was just created, and nothing else knows it.
+    // SAFETY: the channel was just created, and is not shared yet.
     that_never_blocks(channel, fd, |channel| unsafe { raw::rdma_destroy_event_channel(channel) })
 }
 
-/// The object that a call gave, or its errno.
+/// The object that a call returned, or its errno.
 fn given<T>(result: c_int, object: *mut T) -> Created<T> {
     if result == 0 { NonNull::new(object).ok_or(libc::EIO) } else { Err(errno()) }
 }
@@ -112,7 +110,7 @@ unsafe fn create_id(
     given(unsafe { raw::rdma_create_id(channel, &mut id, context, ps) }, id)
 }
 
-/// The system's librdmacm. Its contexts are its own (see `cm/devices.rs`).
+/// The system's librdmacm. It opens its own contexts (see `cm/devices.rs`).
 pub static LIBRDMACM: Calls = Calls {
     is_system: true,
     create_event_channel,
@@ -150,14 +148,15 @@ pub static LIBRDMACM: Calls = Calls {
 mod tests {
     use super::*;
 
-    /// librdmacm says -1 and sets errno; a success without an object would be a null pointer.
+    /// librdmacm returns -1 and sets errno on failure. A success without an object would be a null
+    /// pointer.
     #[test]
-    fn an_object_comes_from_a_call_that_succeeded() {
+    fn a_call_that_fails_returns_no_object() {
         let mut object = 7;
         let at = &raw mut object;
         assert_eq!(given(0, at), Ok(NonNull::from(&mut object)));
         assert_eq!(given(0, ptr::null_mut::<u8>()), Err(libc::EIO));
-        // SAFETY: the errno of this thread.
+        // SAFETY: errno belongs to this thread.
         unsafe { *libc::__errno_location() = libc::ENODEV };
         assert_eq!(given(-1, at), Err(libc::ENODEV));
     }

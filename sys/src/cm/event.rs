@@ -10,9 +10,9 @@ use crate::types::*;
 
 /// An owned copy of an event (R16.12: the C event's pointers end with its acknowledgement).
 pub struct Copied {
-    /// The key of the id that it is for; for a connection request, of the listening id.
+    /// The key of the id that the event is for; for a connection request, the listening id.
     pub key: u64,
-    /// That id's.
+    /// The life of that id.
     pub life: Life,
     /// `RDMA_CM_EVENT_*`.
     pub event: u32,
@@ -24,18 +24,18 @@ pub struct Copied {
     pub request: Option<Id>,
 }
 
-/// A peer's parameters, or the parameters it requests for a connection, from this side's view.
+/// A peer's parameters, or the parameters that it requests, from this side's view.
 #[doc(alias = "rdma_conn_param")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeerParam {
-    /// The most reads and atomics of the peer's that this side may have to serve at once.
+    /// The most reads and atomics of the peer that this side may have to serve at once.
     pub responder_resources: u8,
     /// Reads and atomics that this side may have outstanding.
     pub initiator_depth: u8,
-    /// Transport retries that the peer requests of this side; 7 means "forever" on Soft-RoCE
+    /// Transport retries that the peer requests from this side; 7 means "forever" on Soft-RoCE
     /// (R8.10).
     pub retry_count: u8,
-    /// RNR retries that the peer requests of this side; 7 means "forever".
+    /// RNR retries that the peer requests from this side; 7 means "forever".
     pub rnr_retry_count: u8,
     /// The peer's queue pair.
     pub qp_num: u32,
@@ -45,7 +45,7 @@ pub struct PeerParam {
 
 /// The arm of the C union `param`.
 pub enum Arm {
-    /// A connection's parameters.
+    /// The parameters of a connection.
     Conn(PeerParam),
     /// A datagram peer, or a multicast group.
     Ud {
@@ -55,7 +55,7 @@ pub enum Arm {
         /// The key of the group, if the event is about one.
         group: u64,
     },
-    /// What the program wrote.
+    /// The data that the program wrote.
     User { arg: u64 },
 }
 
@@ -68,8 +68,8 @@ pub(crate) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
     let is_request = event.event == Type::RDMA_CM_EVENT_CONNECT_REQUEST;
     let of = if is_request { event.listen_id } else { event.id };
     // SAFETY: librdmacm does not free an id whose event is not acknowledged. `context` and `ps` of
-    // an id are set before it has events. The context points to what was seen of the id (the
-    // invariant of `Id`), which stays at least as long.
+    // an id are set before it has events. The context points to the id's `Seen` (the invariant of
+    // `Id`), which lives at least as long.
     let (seen, ps) = unsafe { (&*(*of).context.cast::<Seen>(), (*event.id).ps) };
     seen.see(event.event, event.status);
     let (key, life) = (seen.key, seen.life());
@@ -78,18 +78,18 @@ pub(crate) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
         Type::RDMA_CM_EVENT_MULTICAST_JOIN | Type::RDMA_CM_EVENT_MULTICAST_ERROR
     );
     let (arm, data, len) = if event.event == RDMA_CM_EVENT_USER {
-        // SAFETY: librdmacm fills this arm, the first eight bytes, which the union is aligned for.
+        // SAFETY: librdmacm fills this arm, the first eight bytes, and the union is aligned for it.
         let arg = unsafe { (&raw const event.param).cast::<u64>().read() };
         (Arm::User { arg }, ptr::null(), 0)
     } else if ps == raw::rdma_port_space::RDMA_PS_UDP || is_group {
-        // SAFETY: librdmacm fills this arm for datagram ids, and zeroed the event before.
+        // SAFETY: librdmacm zeroes the event, and fills this arm for datagram ids.
         let ud = unsafe { event.param.ud };
         let group = if is_group { ud.private_data.addr() as u64 } else { 0 };
         let len = if is_group { 0 } else { ud.private_data_len };
         let (ah_attr, qp_num, qkey) = (ud.ah_attr, ud.qp_num, ud.qkey);
         (Arm::Ud { ah_attr, qp_num, qkey, group }, ud.private_data, len)
     } else {
-        // SAFETY: librdmacm fills this arm for connected ids, and zeroed the event before.
+        // SAFETY: librdmacm zeroes the event, and fills this arm for connected ids.
         let conn = unsafe { event.param.conn };
         let arm = Arm::Conn(PeerParam {
             responder_resources: conn.responder_resources,
@@ -133,8 +133,8 @@ mod tests {
         let mut event = zeroed::<raw::rdma_cm_event>();
         event.id = &raw mut id;
         fill(&mut event);
-        // Not a channel of librdmacm's, so it must not be destroyed as one.
-        // SAFETY: it is forgotten below.
+        // This channel does not belong to librdmacm, so it must not be destroyed as one. SAFETY: it
+        // is forgotten below.
         let channel = unsafe { Channel::of(NonNull::dangling(), &LIBRDMACM) };
         let channel = Arc::new(channel);
         // SAFETY: the event and its id are locals. It is not a request, so the channel is not used.
@@ -143,12 +143,12 @@ mod tests {
         copied
     }
 
-    /// Whichever channel the event is taken from, a thread that asks the id later knows of it.
+    /// Whichever channel the event is taken from, a thread that checks the id later sees it.
     ///
     /// Holds S7: `wait_disconnected` does not sleep if the program took the DISCONNECTED event
     /// itself.
     #[test]
-    fn the_end_is_noted_where_its_event_is_taken() {
+    fn the_end_is_recorded_when_its_event_is_taken() {
         use raw::rdma_cm_event_type::{RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED};
         let (seen, other) = (Seen::of(8), Seen::of(9));
         let take = |what: u32, status| {
@@ -192,9 +192,9 @@ mod tests {
         ));
     }
 
-    /// The context of a join is where other events of datagrams have their private data.
+    /// The context of a join is stored where other datagram events have their private data.
     #[test]
-    fn an_event_that_is_of_no_group_names_none() {
+    fn an_event_without_a_group_has_no_group_key() {
         let data = *b"it is me";
         let copied = copied(raw::rdma_port_space::RDMA_PS_UDP, |event| {
             event.event = raw::rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn no_private_data_is_no_pointer_that_is_read() {
+    fn absent_private_data_is_not_read() {
         let copied = copied(raw::rdma_port_space::RDMA_PS_TCP, |event| {
             // SAFETY: all zeroes is a value of this arm of the union.
             let conn = unsafe { &mut event.param.conn };
@@ -228,10 +228,10 @@ mod tests {
         assert!(copied.data.is_empty());
     }
 
-    /// Whatever it looks like as another event's pointer to private data.
+    /// The union would look like another event's pointer to private data.
     /// Proves R23.5.
     #[test]
-    fn an_event_of_the_programs_own_has_its_number_and_nothing_else() {
+    fn a_user_event_has_only_its_argument() {
         for ps in [raw::rdma_port_space::RDMA_PS_TCP, raw::rdma_port_space::RDMA_PS_UDP] {
             let copied = copied(ps, |event| {
                 (event.event, event.status) = (RDMA_CM_EVENT_USER, 7);
@@ -245,18 +245,18 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_a_group_names_it_and_has_no_private_data() {
+    fn a_multicast_event_has_its_group_and_no_private_data() {
         let copied = copied(raw::rdma_port_space::RDMA_PS_UDP, |event| {
             event.event = raw::rdma_cm_event_type::RDMA_CM_EVENT_MULTICAST_JOIN;
             // SAFETY: all zeroes is a value of this arm of the union.
             let ud = unsafe { &mut event.param.ud };
-            // Here librdmacm puts the context of the join where private data would be.
+            // librdmacm puts the context of the join where private data would be.
             (ud.private_data, ud.private_data_len) = (ptr::without_provenance(9), 8);
             (ud.qp_num, ud.qkey) = (0xff_ffff, 0x0123_4567);
         });
         assert!(copied.data.is_empty());
         let Arm::Ud { group: 9, qp_num: 0xff_ffff, qkey: 0x0123_4567, .. } = copied.arm else {
-            panic!("the arm of datagrams, with the group's key");
+            panic!("expected the datagram arm, with the group's key");
         };
     }
 }

@@ -1,7 +1,7 @@
-//! The multicast groups that an id joined: each once.
+//! The multicast groups that an id joined, each once.
 
-// No model: an event notes once that joining failed, and joining the group again reads it. The note
-// says nothing about other memory.
+// No model: an event records once that a join failed, and a later join of the group reads it. The
+// flag guards no other memory.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ struct Group {
     failed: Failed,
 }
 
-/// Whether joining failed, as its event reports, or was given up.
+/// Whether the join failed, as its event reports, or was abandoned.
 #[derive(Clone, Debug, Default)]
 pub struct Failed(Arc<AtomicBool>);
 
@@ -30,8 +30,8 @@ impl Failed {
 }
 
 /// # Invariants
-/// No two have the same IP address: librdmacm leaves a group by its address, so it would leave
-/// either of two, and the answer to the other's join would be lost.
+/// No two groups have the same IP address. librdmacm leaves a group by its address, so it might
+/// leave either of two, and the reply to the other join would be lost.
 #[derive(Debug, Default)]
 pub(crate) struct Groups(Vec<Group>);
 
@@ -41,8 +41,7 @@ impl Groups {
         self.find(address).is_some_and(|group| !group.failed.is_set())
     }
 
-    /// The key of an attempt to join the group of this address that failed or was given up. It must
-    /// be left first.
+    /// The key of a join of this address that failed or was abandoned. It must be left first.
     pub(crate) fn failed(&self, address: SocketAddr) -> Option<u64> {
         self.find(address).filter(|group| group.failed.is_set()).map(|group| group.key)
     }
@@ -58,13 +57,13 @@ impl Groups {
         failed
     }
 
-    /// Forgets a group, and returns its address.
+    /// Removes a group, and returns its address.
     pub(crate) fn remove(&mut self, key: u64) -> Option<SocketAddr> {
         let at = self.0.iter().position(|group| group.key == key)?;
         Some(self.0.remove(at).address)
     }
 
-    /// Forgets any group, and returns its address.
+    /// Removes any group, and returns its address.
     pub(crate) fn pop(&mut self) -> Option<SocketAddr> {
         self.0.pop().map(|group| group.address)
     }
@@ -74,10 +73,10 @@ impl Groups {
 mod tests {
     use super::*;
 
-    /// Holds S6: an id cannot join one multicast group twice, so leaving it discards no other
-    /// answer.
+    /// Holds S6: an id cannot join one multicast group twice, so leaving it discards no reply to
+    /// another join.
     #[test]
-    fn a_group_is_joined_once_until_it_is_left_or_was_not_joined() {
+    fn a_group_is_joined_once_until_it_is_left_or_its_join_failed() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let mut groups = Groups::default();
         let first = groups.add(1, at("239.77.0.1:7471"));

@@ -1,6 +1,6 @@
 //! The owner of an `rdma_cm_id`.
 
-// No model: it only counts up numbers that name ids.
+// No model: it only increments numbers that identify ids.
 
 use std::ffi::{c_int, c_void};
 use std::net::SocketAddr;
@@ -25,8 +25,8 @@ pub struct Id {
     //   `seen`, and was set with the lock of its channel held, or before the id could have an
     //   event.
     // - Its `qp` is null: librdmacm never touches a queue pair.
-    // - `channel` and `seen` are given up only after the id was destroyed. If that is refused, they
-    //   leak with it.
+    // - `channel` and `seen` are released only after the id was destroyed. If destruction fails,
+    //   they leak with it.
     pub(crate) ptr: NonNull<raw::rdma_cm_id>,
     seen: Arc<Seen>,
     channel: Arc<Channel>,
@@ -37,8 +37,8 @@ pub struct Id {
 
 // SAFETY: every call on the id is made under its channel's lock, or needs none (`connect`).
 unsafe impl Send for Id {}
-// SAFETY: shared references give only the descriptor, which does not change, and what was seen,
-// which is atomic.
+// SAFETY: shared references give access only to the descriptor, which does not change, and to
+// `seen`, which is atomic.
 unsafe impl Sync for Id {}
 
 /// A number that no other id or group of this process has.
@@ -47,7 +47,7 @@ fn mint() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The number of a group as the user context of C.
+/// The number of a group, as C's user context.
 fn context(key: u64) -> *mut c_void {
     ptr::without_provenance_mut(key as usize)
 }
@@ -57,7 +57,7 @@ fn rejection(data: &[u8]) -> (*const c_void, u8) {
     (data.as_ptr().cast(), data.len().min(148) as u8)
 }
 
-/// What was seen of an id, as its user context of C.
+/// Pointer to an id's `Seen`, as C's user context.
 fn pointer_to(seen: &Arc<Seen>) -> *mut c_void {
     Arc::as_ptr(seen).cast_mut().cast()
 }
@@ -68,7 +68,7 @@ impl Id {
         let ptr = {
             let _guard = channel.lock();
             let create = channel.calls.create_id;
-            // SAFETY: the channel is live and of this provider, and its lock is held.
+            // SAFETY: the channel is live and belongs to this provider, and its lock is held.
             unsafe { create(channel.as_ptr(), pointer_to(&seen), ps) }?
         };
         Ok(Id::new(ptr, seen, channel))
@@ -78,8 +78,8 @@ impl Id {
     /// `ptr` is a new id on `channel`, whose lock is held, and nothing else destroys it.
     pub(crate) unsafe fn adopt(ptr: NonNull<raw::rdma_cm_id>, channel: Arc<Channel>) -> Self {
         let seen = Arc::new(Seen::of(mint()));
-        // SAFETY: the id is live and, under the lock, used by nothing else. Until now the context
-        // was the listener's.
+        // SAFETY: the id is live and, under the lock, not used elsewhere. Until now its context
+        // pointed to the listener's `Seen`.
         unsafe { (*ptr.as_ptr()).context = pointer_to(&seen) };
         Id::new(ptr, seen, channel)
     }
@@ -97,7 +97,7 @@ impl Id {
         self.seen.key
     }
 
-    /// What the events of this id said of its end, whoever took them.
+    /// The record of events that ended this id, whichever thread took them.
     pub fn seen(&self) -> &Seen {
         &self.seen
     }
@@ -106,33 +106,33 @@ impl Id {
         &self.channel
     }
 
-    /// Makes a call of the id's provider on it, under the channel's lock; ENXIO if it is gone.
+    /// Makes a provider call on the id under the channel's lock; ENXIO if it is gone.
     fn call(&self, f: impl FnOnce(&Calls, *mut raw::rdma_cm_id) -> c_int) -> Result<(), c_int> {
         status(self.with(f).unwrap_or(libc::ENXIO))
     }
 
-    /// Does something with the id under the channel's lock, if it is not gone.
+    /// Runs `f` on the id under the channel's lock, unless the id is gone.
     fn with<R>(&self, f: impl FnOnce(&Calls, *mut raw::rdma_cm_id) -> R) -> Option<R> {
         let _guard = self.channel.lock();
         (!self.is_gone).then(|| f(self.channel.calls, self.ptr.as_ptr()))
     }
 
-    /// `address` is that of `to_c`, or of `ib_to_c`.
+    /// `address` comes from `to_c` or `ib_to_c`.
     pub fn bind(&mut self, mut address: sockaddr_storage) -> Result<(), c_int> {
         // SAFETY: the id is live. The address is a local.
         self.call(|cm, id| unsafe { (cm.bind_addr)(id, (&raw mut address).cast()) })
     }
 
-    /// `to` is that of `to_c`, or of `ib_to_c`.
+    /// `to` comes from `to_c` or `ib_to_c`.
     pub fn resolve_addr(&mut self, mut to: sockaddr_storage, ms: c_int) -> Result<(), c_int> {
         let to = (&raw mut to).cast();
         // SAFETY: the id is live. The address is a local.
         self.call(|cm, id| unsafe { (cm.resolve_addr)(id, to, ms) })
     }
 
-    /// Under the channel's lock, though librdmacm may ask ibacm, which takes its time: it reads the
-    /// id's addresses for that, and the event of an earlier attempt, which was given up, may be
-    /// taken meanwhile. With that librdmacm writes them.
+    /// Holds the channel's lock, although librdmacm may query ibacm, which can be slow. librdmacm
+    /// reads the id's addresses for the query. Another thread could take the event of an earlier,
+    /// abandoned attempt, and librdmacm writes the addresses then.
     ///
     /// # Safety
     /// The address was resolved, so the id has a device (R16.2: librdmacm crashes otherwise).
@@ -146,12 +146,13 @@ impl Id {
         self.call(|cm, id| unsafe { (cm.listen)(id, backlog) })
     }
 
-    /// Not under the channel's lock: siw waits within the call for TCP (R24.5), and other ids and
-    /// whoever takes events shall not wait with it.
+    /// Does not hold the channel's lock: siw waits for TCP within the call (R24.5), and that must
+    /// not block other ids or threads that take events.
     ///
-    /// Meanwhile another thread may take an event of this id. librdmacm then writes what the call
-    /// does not look at: the peer's options (CONNECT_RESPONSE), and how many events are done. What
-    /// else it writes comes with the address and the route, whose events were taken before.
+    /// Another thread may take an event of this id during the call. librdmacm then writes only
+    /// fields that the call does not read: the peer's options (CONNECT_RESPONSE), and the number of
+    /// completed events. It writes other fields only with the address and route events, which were
+    /// taken before.
     ///
     /// # Safety
     /// The route is resolved, so the id has a device (R16.3), and the private data of `param` is
@@ -162,13 +163,13 @@ impl Id {
         }
         let connect = self.channel.calls.connect;
         // SAFETY: the id is live and has a device, and the private data is readable (this
-        // function's contract). No other call is made on it, since this one has it by `&mut`, and
-        // an event that is taken meanwhile does not matter (see above).
+        // function's contract). `&mut self` excludes other calls on it, and concurrent events do no
+        // harm (see above).
         status(unsafe { connect(self.ptr.as_ptr(), param) })
     }
 
     /// # Safety
-    /// The id is that of a request, so it has a device, and the private data of `param` is
+    /// The id was created by a request, so it has a device, and the private data of `param` is
     /// readable.
     pub unsafe fn accept(&mut self, param: &mut raw::rdma_conn_param) -> Result<(), c_int> {
         // SAFETY: the id is live and has a device, and the private data is readable (this
@@ -176,25 +177,25 @@ impl Id {
         self.call(|cm, id| unsafe { (cm.accept)(id, param) })
     }
 
-    /// Tells the peer, with the next request or answer, which options the connection may have.
+    /// Offers options of the connection to the peer, with the next request or answer.
     pub fn set_local_ece(&mut self, mut ece: ibv_ece) -> Result<(), c_int> {
         // SAFETY: the id is live.
         self.call(|cm, id| unsafe { (cm.set_local_ece)(id, &mut ece) })
     }
 
-    /// What the peer told of options with its request or answer, if anything.
+    /// The options that the peer offered with its request or answer, if any.
     pub fn remote_ece(&self) -> Result<Option<ibv_ece>, c_int> {
         let mut ece = ibv_ece::default();
         // SAFETY: the id is live.
         match self.call(|cm, id| unsafe { (cm.get_remote_ece)(id, &mut ece) }) {
             Ok(()) => Ok(Some(ece).filter(|ece| ece.vendor_id != 0)),
-            // A library that knows no options hears of none.
+            // A library without options never receives any.
             Err(libc::ENOSYS) => Ok(None),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Like [`reject`](Self::reject), because of the options.
+    /// Like [`reject`](Self::reject), with the reason that the options are not acceptable.
     pub fn reject_ece(&mut self, data: &[u8]) -> Result<(), c_int> {
         let (at, len) = rejection(data);
         // SAFETY: the id is live. librdmacm copies `len` bytes from `at`.
@@ -218,27 +219,28 @@ impl Id {
     pub unsafe fn disconnect(&mut self) -> Result<(), c_int> {
         // SAFETY: the id is live and has a device (this function's contract).
         match self.call(|cm, id| unsafe { (cm.disconnect)(id) }) {
-            // The device was removed, and the connection with it: nothing is left to disconnect.
+            // The device was removed, and the connection with it, so there is nothing to
+            // disconnect.
             Err(libc::ENXIO) => Ok(()),
             result => result,
         }
     }
 
-    /// `rdma_notify` with COMM_EST: the peer's first message came before its acknowledgement.
+    /// `rdma_notify` with COMM_EST: the peer's first message arrived before its acknowledgement.
     pub fn notify_comm_est(&self) -> Result<(), c_int> {
         // SAFETY: the id is live.
         self.call(|cm, id| unsafe { (cm.notify_comm_est)(id) })
     }
 
     pub fn set_option(&mut self, option: c_int, value: &[u8]) -> Result<(), c_int> {
-        /// `RDMA_OPTION_ID`, the only level that ids of this crate have.
+        /// `RDMA_OPTION_ID`, the only level that this crate uses.
         const LEVEL: c_int = 0;
         let (at, len) = (value.as_ptr().cast_mut().cast(), value.len());
         // SAFETY: the id is live. The kernel reads `len` bytes from `at`.
         self.call(|cm, id| unsafe { (cm.set_option)(id, LEVEL, option, at, len) })
     }
 
-    /// Moves the id to another channel, together with its waiting events.
+    /// Moves the id to another channel, together with its pending events.
     pub fn migrate(&mut self, to: Arc<Channel>) -> Result<(), c_int> {
         if Arc::ptr_eq(&self.channel, &to) {
             return Ok(());
@@ -251,8 +253,8 @@ impl Id {
         }
         {
             let _both = self.channel.lock.with(&to.lock);
-            // SAFETY: id and channels are live, and of one provider. Events are acknowledged under
-            // the locks, which are held, so none is open.
+            // SAFETY: id and channels are live and belong to one provider. Events are acknowledged
+            // under the locks, which are held, so none is unacknowledged.
             status(unsafe { (to.calls.migrate_id)(self.ptr.as_ptr(), to.as_ptr()) })?;
         }
         to.wake();
@@ -260,18 +262,18 @@ impl Id {
         Ok(())
     }
 
-    /// The attributes, and their mask, that move the queue pair of this id to `state`.
+    /// The attributes and their mask for moving the queue pair of this id to `state`.
     pub fn qp_attr(&self, state: u32) -> Result<(ibv_qp_attr, u32), c_int> {
         let mut attr = ibv_qp_attr { qp_state: state, ..zeroed() };
         let mut mask = 0;
         // SAFETY: the id is live. Both out-pointers are locals.
         self.call(|cm, id| unsafe { (cm.init_qp_attr)(id, &mut attr, &mut mask) })?;
-        // Some kernels set bits that are not for programs.
+        // Some kernels set bits that programs must not use.
         Ok((attr, mask as u32 & USER_QP_ATTR))
     }
 
-    /// Joins a group, perhaps with flags (`enum rdma_cm_mc_join_flags`). Returns its key, and the
-    /// flag that is set if joining fails or is given up. EADDRINUSE if it is joined already.
+    /// Joins a group, optionally with flags (`enum rdma_cm_mc_join_flags`). Returns its key, and
+    /// the flag that is set if the join fails or is abandoned. EADDRINUSE if it is joined already.
     ///
     /// # Safety
     /// The id has a device.
@@ -300,12 +302,12 @@ impl Id {
         Ok((key, self.groups.add(key, address)))
     }
 
-    /// Leaves a group; `false` if it was not joined. If that is refused, as it is once the device
-    /// was removed, the id is destroyed.
+    /// Leaves a group; `false` if it was not joined. If the kernel refuses, as it does once the
+    /// device was removed, the id is destroyed.
     ///
-    /// librdmacm frees a group whether or not the kernel leaves it. If the kernel does not, events
-    /// of the group may wait at the channel, which librdmacm would look up in what it freed. Only
-    /// the id's destruction takes them away, so it follows before anybody takes an event.
+    /// librdmacm frees a group even if the kernel does not leave it. Events of the group may then
+    /// still be queued on the channel, and librdmacm would look them up in freed memory. Only
+    /// destroying the id removes them, so this happens before another event is taken.
     pub fn leave(&mut self, key: u64) -> Result<bool, c_int> {
         if self.is_gone {
             return Err(libc::ENXIO);
@@ -313,19 +315,21 @@ impl Id {
         let Some(address) = self.groups.remove(key) else { return Ok(false) };
         let channel = Arc::clone(&self.channel);
         let _guard = channel.lock();
-        // SAFETY: the id is not gone, and its lock is held. If it is refused, the id goes below.
+        // SAFETY: the id is not gone, and its lock is held. If leaving fails, the id is destroyed
+        // below.
         let left = unsafe { self.leave_group(address) };
         if left.is_err() {
-            // SAFETY: the id is not gone, and its lock is held since before the group was freed. It
-            // is refused for an id alone that the kernel does not know, which has no events.
+            // SAFETY: the id is not gone, and its lock has been held since before the group was
+            // freed. Destruction fails only for an id that the kernel does not know, which has no
+            // events.
             let _ = unsafe { self.end() };
         }
         left.map(|()| true)
     }
 
     /// # Safety
-    /// The id is not gone, and its channel's lock is held. If it is refused, the id is destroyed
-    /// before that is released.
+    /// The id is not gone, and its channel's lock is held. If leaving fails, the id is destroyed
+    /// before the lock is released.
     unsafe fn leave_group(&mut self, address: SocketAddr) -> Result<(), c_int> {
         let mut c = to_c(address);
         let leave = self.channel.calls.leave_multicast;
@@ -353,18 +357,18 @@ impl Id {
         Ok(())
     }
 
-    /// Brings an event of the program's own to the id's channel.
+    /// Queues a user event on the id's channel.
     pub fn write_event(&self, status: c_int, arg: u64) -> Result<(), c_int> {
         // SAFETY: the id is live.
         self.call(|cm, id| unsafe { (cm.write_cm_event)(id, status, arg) })
     }
 
-    /// The id's address and the peer's, as far as they are known.
+    /// The local and the peer's address, if known.
     pub fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
         self.addresses_by(from_c)
     }
 
-    /// The addresses of both ends, as far as they are InfiniBand's own.
+    /// The native InfiniBand addresses of both ends, if they have any.
     pub fn ib_addresses(&self) -> (Option<IbSocket>, Option<IbSocket>) {
         self.addresses_by(ib_from_c)
     }
@@ -373,8 +377,8 @@ impl Id {
         &self,
         from_c: unsafe fn(*const libc::sockaddr) -> Option<T>,
     ) -> (Option<T>, Option<T>) {
-        // SAFETY: the id is live, and its lock is held. No reference is made to the unions, each of
-        // which is a `sockaddr_storage`, zeroed while nothing is known.
+        // SAFETY: the id is live, and its lock is held. No reference is made to the unions. Each is
+        // a `sockaddr_storage`, zeroed until its address is known.
         let known = self.with(|_, id| unsafe {
             let addr = &raw const (*id).route.addr;
             let source = from_c((&raw const (*addr).src_addr_union).cast());
@@ -389,27 +393,27 @@ impl Id {
             // SAFETY: the id is live, and its lock is held.
             let (verbs, port) = unsafe { ((*id).verbs, (*id).port_num) };
             let verbs = NonNull::new(verbs)?;
-            // SAFETY: librdmacm keeps the context open while an id refers to it, and the device is
-            // live as long as its context.
+            // SAFETY: librdmacm keeps the context open while an id refers to it, and the device
+            // lives as long as its context.
             Some((unsafe { crate::device::name((*verbs.as_ptr()).device) }, port))
         });
         known.flatten()
     }
 
-    /// What tells the id's device from others, if its provider is librdmacm.
+    /// The identity of the id's device, if its provider is librdmacm.
     pub fn identity(&self) -> Option<Identity> {
         let known = self.with(|cm, id| {
             // SAFETY: the id is live, and its lock is held.
             let verbs = NonNull::new(unsafe { (*id).verbs })?;
-            // SAFETY: librdmacm keeps the context open while an id refers to it, and it is one of
+            // SAFETY: librdmacm keeps the context open while an id refers to it, and it belongs to
             // libibverbs.
             cm.is_system.then(|| unsafe { Identity::of_context(verbs.as_ptr()) })
         });
         known.flatten()
     }
 
-    /// Something with the id of a provider, under its channel's lock; `None` if it is another's, or
-    /// gone.
+    /// Runs `f` on an id of this provider under its channel's lock; `None` if it belongs to another
+    /// provider, or is gone.
     pub fn of_provider<R>(
         &self,
         calls: &'static Calls,
@@ -421,21 +425,21 @@ impl Id {
         self.with(|_, id| f(id))
     }
 
-    /// Whether the id's device speaks iWARP; `false` before it has one.
+    /// Whether the id's device is iWARP; `false` before it has one.
     pub fn is_iwarp(&self) -> bool {
         // SAFETY: the id is live, and its lock is held. librdmacm keeps the context open while an
         // id refers to it.
         self.with(|_, id| unsafe { crate::device::is_iwarp((*id).verbs) }).unwrap_or_default()
     }
 
-    /// The open context of the id's device, if its provider shares its own. (librdmacm does not.)
-    /// ENXIO if the id is gone.
+    /// The open context of the id's device, if its provider shares its contexts. (librdmacm does
+    /// not.) ENXIO if the id is gone.
     pub fn context(&self) -> Result<Option<Arc<handle::Context>>, c_int> {
-        // SAFETY: the id is live and of this provider, and its lock is held.
+        // SAFETY: the id is live and belongs to this provider, and its lock is held.
         self.with(|cm, id| unsafe { (cm.context)(id) }).ok_or(libc::ENXIO)
     }
 
-    /// Destroys the id now. If librdmacm refuses, gives it back.
+    /// Destroys the id now. If librdmacm refuses, returns it.
     pub fn destroy(mut self) -> Result<(), (Self, c_int)> {
         self.close().map_err(|errno| (self, errno))
     }
@@ -454,7 +458,7 @@ impl Id {
 impl Drop for Id {
     fn drop(&mut self) {
         if self.close().is_err() {
-            // The id leaks, with its channel and what its context points to.
+            // The id leaks, with its channel and its `Seen`.
             std::mem::forget((Arc::clone(&self.channel), Arc::clone(&self.seen)));
         }
     }
@@ -472,7 +476,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
-    fn an_id_that_is_not_destroyed_is_given_back() {
+    fn a_failed_destroy_returns_the_id() {
         let id = noting(7);
         answer(libc::EBUSY);
         let (id, errno) = id.destroy().expect_err("it was refused");
@@ -494,43 +498,46 @@ mod tests {
         assert_eq!(id.migrate(other.channel().clone()), Err(libc::EINVAL));
         let (own, others) = (id.channel().calls, other.channel().calls);
         assert_eq!(id.of_provider(own, |_| ()), Some(()));
-        assert_eq!(id.of_provider(others, |_| unreachable!("it is another's id")), None::<()>);
+        assert_eq!(
+            id.of_provider(others, |_| unreachable!("it belongs to another provider")),
+            None::<()>
+        );
         std::mem::forget(other);
     }
 
-    /// librdmacm leaves them by their address.
+    /// librdmacm leaves groups by address.
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
     fn groups_are_left_once() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let mut id = noting(7);
-        // SAFETY: what takes C's place needs no device.
+        // SAFETY: the stub needs no device.
         let join = |id: &mut Id, text| unsafe { id.join(at(text), None) }.unwrap();
         let (_, failed) = join(&mut id, "239.77.0.1:1");
         failed.set();
         assert_eq!(seen(), ["join 239.77.0.1:1"]);
-        // What failed is left before it is tried again.
+        // A failed join must be left before it is retried.
         let (first, _) = join(&mut id, "239.77.0.1:2");
         let (second, _) = join(&mut id, "239.77.0.2:1");
         assert_eq!(seen(), ["leave 239.77.0.1:1", "join 239.77.0.1:2", "join 239.77.0.2:1"]);
         assert_eq!((id.leave(first), id.leave(second)), (Ok(true), Ok(true)));
         assert_eq!(id.leave(first), Ok(false));
         assert_eq!(seen(), ["leave 239.77.0.1:2", "leave 239.77.0.2:1"]);
-        // Nothing is left of those that the id leaves when it goes.
+        // The id leaves its groups when it is dropped.
         join(&mut id, "239.77.0.3:1");
         assert!(id.destroy().is_ok());
         let all = ["join 239.77.0.3:1", "leave 239.77.0.3:1", "destroy_id"];
         assert_eq!(seen(), [&all[..], &["destroy_event_channel"]].concat());
     }
 
-    /// librdmacm has freed the group, and would look events of it up there.
+    /// librdmacm has freed the group, and would look up its events in freed memory.
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
-    fn an_id_that_cannot_leave_a_group_goes_before_its_events_are_taken() {
+    fn an_id_that_cannot_leave_a_group_is_destroyed_before_its_events_are_taken() {
         let mut id = noting(7);
         let other = noting(8);
         let at = |last| SocketAddr::from(([239, 77, 0, last], 1));
-        // SAFETY: what takes C's place needs no device.
+        // SAFETY: the stub needs no device.
         let join = |id: &mut Id, last| unsafe { id.join(at(last), None) }.map(|(key, _)| key);
         let (first, second) = (join(&mut id, 1).unwrap(), join(&mut id, 2).unwrap());
         assert_eq!(seen().len(), 2);
@@ -538,7 +545,7 @@ mod tests {
         assert_eq!(id.leave(first), Err(libc::ENXIO));
         assert_eq!(seen(), ["leave 239.77.0.1:1", "leave 239.77.0.2:1", "destroy_id"]);
 
-        // Nothing is asked of what is gone.
+        // A destroyed id accepts no calls.
         let gone = Err(libc::ENXIO);
         assert_eq!((id.leave(second), join(&mut id, 3)), (Err(libc::ENXIO), Err(libc::ENXIO)));
         assert_eq!([id.listen(1), id.migrate(other.channel().clone())], [gone; 2]);
@@ -549,17 +556,17 @@ mod tests {
         stub::answer_leaving(0);
     }
 
-    /// siw waits for TCP, which may take minutes; what else is on the channel goes on.
+    /// siw waits for TCP, which may take minutes. Other ids on the channel must continue.
     ///
     /// Holds S12: taking events of a channel does not wait for an id that connects.
     #[test]
     #[cfg_attr(miri, ignore = "poll(2)")]
-    fn nobody_waits_for_an_id_that_connects() {
+    fn connecting_does_not_block_the_channel() {
         let mut id = stub::connecting(7);
         let channel = Arc::clone(id.channel());
         std::thread::scope(|scope| {
             let connecting = scope.spawn(move || {
-                // SAFETY: what takes C's place needs no device.
+                // SAFETY: the stub needs no device.
                 let connected = unsafe { id.connect(&mut zeroed()) };
                 connected.map(|()| id)
             });
@@ -568,14 +575,14 @@ mod tests {
             }
             assert!(matches!(channel.take_event(), Ok(None)));
             stub::CONNECTING.store(2, Ordering::SeqCst);
-            assert!(connecting.join().unwrap().is_ok(), "it waited for the event");
+            assert!(connecting.join().unwrap().is_ok(), "the call waited for the event");
         });
     }
 
     /// If a program made the descriptor blocking, librdmacm would sleep with the lock held.
     #[test]
     #[cfg_attr(miri, ignore = "poll(2)")]
-    fn a_channel_is_asked_for_events_that_are_there() {
+    fn events_are_read_only_when_the_descriptor_is_readable() {
         let id = noting(7);
         assert!(matches!(id.channel().take_event(), Ok(None)));
         assert_eq!(seen(), [""; 0]);

@@ -1,12 +1,13 @@
-//! rdma_cm: its calls, and the owners of its objects. What is said of librdmacm here holds for the
-//! loopback in its place, too.
+//! rdma_cm: its calls, and the owners of its objects. Statements about librdmacm here also hold for
+//! the loopback provider.
 //!
 //! The crate leaves `rdma_cm_id.qp` null: it moves its own queue pairs, with the attributes that
 //! `rdma_init_qp_attr` returns. So librdmacm never touches a queue pair, neither concurrently with
-//! the thread that posts (as it does inside `rdma_get_cm_event`) nor when an id is destroyed.
+//! the thread that posts (as it otherwise does inside `rdma_get_cm_event`) nor when an id is
+//! destroyed.
 //!
-//! librdmacm writes to an id without a lock while it processes an event of it. So every call on an
-//! id, and every taking of an event, is made under the lock of its [`Channel`].
+//! librdmacm writes to an id without a lock while it processes an event of it. So calls on an id
+//! and reads of events are made under the lock of its [`Channel`].
 
 // No model: it only names the guard of `cm::lock`, which has one.
 
@@ -45,13 +46,13 @@ use crate::sync::MutexGuard;
 
 /// An event channel. Its descriptor does not block.
 pub struct Channel {
-    // Invariants:
-    // `ptr` is a live channel of the provider behind `calls`, destroyed once, when nothing refers
-    // to it: each id holds an `Arc` of its channel.
+    // Invariants: `ptr` is a live channel of the provider behind `calls`. It is destroyed once,
+    // when nothing refers to it: each id holds an `Arc` of its channel.
     ptr: NonNull<raw::rdma_event_channel>,
     calls: &'static Calls,
     lock: Lock,
-    /// What programs sleep on: it watches the channel's descriptor ([`watched`](Self::watched)).
+    /// The descriptor that programs sleep on. It watches the channel's descriptor
+    /// ([`watched`](Self::watched)).
     watch: Option<OwnedFd>,
 }
 
@@ -64,7 +65,7 @@ impl Channel {
     /// Opens a channel of librdmacm.
     pub fn open() -> Result<Self, c_int> {
         super::device::note_opened();
-        // SAFETY: librdmacm makes a channel without another one, and nobody else has it.
+        // SAFETY: librdmacm creates a channel without another one, and it has no other owner.
         unsafe {
             calls::create_event_channel(ptr::null_mut()).map(|ptr| Channel::of(ptr, &LIBRDMACM))
         }
@@ -73,7 +74,7 @@ impl Channel {
     /// Opens another channel of the same provider.
     pub fn another(&self) -> Result<Self, c_int> {
         let create = self.calls.create_event_channel;
-        // SAFETY: this channel is live. Nobody else has the new one.
+        // SAFETY: this channel is live. The new one has no other owner.
         unsafe { create(self.as_ptr()).map(|ptr| Channel::of(ptr, self.calls)) }
     }
 
@@ -84,14 +85,15 @@ impl Channel {
         Channel { ptr, calls, lock: Lock::new(), watch: None }
     }
 
-    /// The channel, for ids that migrate to it.
+    /// Prepares the channel for ids that migrate to it.
     ///
-    /// An id brings its waiting events along, and Linux wakes nobody for these (its
-    /// `ucma_migrate_id` moves them and no more). So who sleeps does it on a descriptor that
-    /// watches the channel's, and that one is told to look again when an id came.
+    /// A migrating id brings its pending events along, but Linux wakes no thread for them (its
+    /// `ucma_migrate_id` only moves them). So threads sleep on a second descriptor that watches the
+    /// channel's descriptor. When an id arrives, that descriptor checks again.
     ///
-    /// epoll(7) wakes only for what it does not take for readable already. Whoever takes an event
-    /// looks at the watching descriptor before, so it knows that there is none when he sleeps.
+    /// epoll(7) wakes a sleeper only for a descriptor that it does not already consider readable. A
+    /// thread that takes an event polls the watching descriptor first, which resets that before the
+    /// thread sleeps.
     pub fn watched(mut self) -> Result<Self, c_int> {
         // Miri's sleepers poll.
         if !cfg!(miri) {
@@ -102,10 +104,10 @@ impl Channel {
         Ok(self)
     }
 
-    /// An id came, perhaps with events.
+    /// Wakes sleepers after an id arrived, perhaps with events.
     fn wake(&self) {
         if let Some(watch) = &self.watch {
-            // It watches this descriptor, so it is not refused.
+            // This cannot fail, since `watch` already watches the descriptor.
             let _ = look_again(watch, self.own_fd());
         }
     }
@@ -116,8 +118,8 @@ impl Channel {
     }
 
     fn own_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel is live, and its descriptor never changes. It is open as long as the
-        // channel is there.
+        // SAFETY: the channel is live, and its descriptor never changes. It stays open as long as
+        // the channel exists.
         unsafe { BorrowedFd::borrow_raw((*self.ptr.as_ptr()).fd) }
     }
 
@@ -133,12 +135,12 @@ impl Channel {
     /// block.
     pub fn take_event(self: &Arc<Self>) -> Result<Option<Copied>, c_int> {
         let guard = self.lock();
-        // The lock is held while librdmacm reads an event. If a program made the descriptor
-        // blocking, that would stop all ids; so look first.
+        // librdmacm reads an event with the lock held. If a program made the descriptor blocking,
+        // that would block all ids, so check first.
         if wait_readable([self.fd()], 0)? == 0 {
             return Ok(None);
         }
-        // SAFETY: the channel is live and of this provider, and its lock is held.
+        // SAFETY: the channel is live and belongs to this provider, and its lock is held.
         let event = match unsafe { (self.calls.get_cm_event)(self.as_ptr()) } {
             Ok(event) => event.as_ptr(),
             Err(libc::EAGAIN) => return Ok(None),
@@ -177,12 +179,12 @@ mod tests {
 
     use super::*;
 
-    /// As Linux does it: the events that an id brings along are there, and nobody is woken.
+    /// As on Linux: the events of a migrated id are pending, and no thread was woken.
     ///
     /// Holds S13: an id that migrates with queued events wakes threads that sleep on the channel.
     #[test]
     #[cfg_attr(miri, ignore = "epoll(7)")]
-    fn who_sleeps_is_woken_by_an_id_that_comes() {
+    fn a_migrated_id_wakes_sleepers() {
         let channel = Arc::new(stub::silent_channel().watched().unwrap());
         assert!(matches!(channel.take_event(), Ok(None)));
         let (says, who) = mpsc::channel();
@@ -198,7 +200,7 @@ mod tests {
             thread::yield_now();
         }
         stub::be_readable_in_silence(&channel);
-        assert_eq!(wait_readable([channel.fd()], 0), Ok(0), "nobody is woken");
+        assert_eq!(wait_readable([channel.fd()], 0), Ok(0), "no thread is woken");
         let mut id = stub::noting(7);
         id.migrate(Arc::clone(&channel)).unwrap();
         assert_eq!(sleeper.join().unwrap(), Ok(1));
@@ -207,7 +209,7 @@ mod tests {
 
     /// Whichever way an id moves, the lock at the lower address is taken first.
     #[test]
-    fn two_locks_are_taken_in_one_order() {
+    fn two_locks_are_always_taken_in_the_same_order() {
         let locks = [Lock::new(), Lock::new()];
         for way in [0, 1] {
             thread::scope(|scope| {

@@ -19,7 +19,7 @@ type JoinMulticastEx =
 
 type WriteCmEvent = unsafe extern "C" fn(*mut rdma_cm_id, u32, c_int, u64) -> c_int;
 
-/// An event of the program's own, of `enum rdma_cm_event_type` since rdma-core 60.
+/// A user event, of `enum rdma_cm_event_type` since rdma-core 60.
 pub const RDMA_CM_EVENT_USER: u32 = 18;
 
 /// `RDMA_CM_JOIN_MC_ATTR_ADDRESS` and `RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS`.
@@ -39,9 +39,9 @@ pub struct rdma_cm_join_mc_attr_ex {
 }
 
 symbols! {
-    /// They are there since rdma-core 31, 16 and 60.
-    // SAFETY: the functions have had these types since they are there (`bindings::agreement` holds
-    // those of installed headers against them).
+    /// Available since rdma-core 31, 16 and 60.
+    // SAFETY: the functions have always had these types (`bindings::agreement` compares them with
+    // the installed headers).
     unsafe struct Symbols of CM {
         set_local_ece: Ece = c"rdma_set_local_ece",
         get_remote_ece: Ece = c"rdma_get_remote_ece",
@@ -62,27 +62,27 @@ macro_rules! call {
 }
 
 /// # Safety
-/// `id` is live and of librdmacm, and its channel's lock is held.
+/// `id` is live and belongs to librdmacm, and its channel's lock is held.
 pub(crate) unsafe fn set_local_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c_int {
     call!(set_local_ece(id, ece))
 }
 
 /// # Safety
-/// `id` is live and of librdmacm, and its channel's lock is held.
+/// `id` is live and belongs to librdmacm, and its channel's lock is held.
 pub(crate) unsafe fn get_remote_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c_int {
     call!(get_remote_ece(id, ece))
 }
 
 /// # Safety
-/// `id` is live and of librdmacm, its channel's lock is held, and `data` is readable for `len`
-/// bytes.
+/// `id` is live and belongs to librdmacm, its channel's lock is held, and `data` is readable for
+/// `len` bytes.
 pub(crate) unsafe fn reject_ece(id: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
     call!(reject_ece(id, data, len))
 }
 
 /// # Safety
-/// `id` is live and of librdmacm, its channel's lock is held, and `addr` is readable as its family
-/// says.
+/// `id` is live and belongs to librdmacm, its channel's lock is held, and `addr` is readable as its
+/// family requires.
 pub(crate) unsafe fn join_multicast_ex(
     id: *mut rdma_cm_id,
     addr: *mut sockaddr,
@@ -94,10 +94,10 @@ pub(crate) unsafe fn join_multicast_ex(
     call!(join_multicast_ex(id, &mut attr, context))
 }
 
-/// An event of the only kind that `rdma_write_cm_event` takes.
+/// Writes an event of the only kind that `rdma_write_cm_event` accepts.
 ///
 /// # Safety
-/// `id` is live and of librdmacm, and its channel's lock is held.
+/// `id` is live and belongs to librdmacm, and its channel's lock is held.
 pub(crate) unsafe fn write_cm_event(id: *mut rdma_cm_id, status: c_int, arg: u64) -> c_int {
     call!(write_cm_event(id, RDMA_CM_EVENT_USER, status, arg))
 }

@@ -1,7 +1,7 @@
-//! What events said of an id's end, noted where they are taken.
+//! The end of an id, recorded when its events are taken.
 
-// No model: two notes that an event was seen, each set once and never taken back, and whether the
-// id is there. They say nothing about other memory.
+// No model: two flags record that an event was seen, each set once and never cleared, and a
+// reference count records whether the id is there. They guard no other memory.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,22 +9,22 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::types::raw::rdma_cm_event_type as Type;
 
-/// What the context of an id leads to: its key, and the end of the id. Each of these events comes
-/// once, to whoever takes it, and may be asked for more often, by others.
+/// The target of an id's context: its key, and the end of the id. Each of these events arrives
+/// once, on whichever thread takes it, but several threads may check for it.
 #[derive(Debug)]
 pub struct Seen {
-    /// The number that no other id has.
+    /// The unique number of the id.
     pub key: u64,
     disconnected: AtomicBool,
     /// The first event that broke the connection or the attempt, and its status.
     broken: OnceLock<(u32, c_int)>,
     /// The status of DEVICE_REMOVAL, the last event.
     removed: OnceLock<c_int>,
-    /// Goes with the id.
+    /// Dropped with the id.
     life: Arc<()>,
 }
 
-/// Whether the id of an event is still there.
+/// Whether the id of an event still exists.
 pub struct Life(Weak<()>);
 
 impl Life {
@@ -40,10 +40,10 @@ impl Seen {
         Seen { key, disconnected, broken, removed, life: Arc::default() }
     }
 
-    /// Notes the event (`RDMA_CM_EVENT_*`).
+    /// Records the event (`RDMA_CM_EVENT_*`).
     pub(crate) fn see(&self, event: u32, status: c_int) {
         match event {
-            // A connection that broke before did not end in order.
+            // A connection that broke earlier did not end in order.
             Type::RDMA_CM_EVENT_DISCONNECTED | Type::RDMA_CM_EVENT_TIMEWAIT_EXIT => {
                 let is_broken = self.broken.get().is_some();
                 self.disconnected.fetch_or(!is_broken, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Seen {
         Life(Arc::downgrade(&self.life))
     }
 
-    /// Whether the connection ended in order, and had not broken before.
+    /// Whether the connection ended in order, without breaking first.
     pub fn is_disconnected(&self) -> bool {
         self.disconnected.load(Ordering::Relaxed)
     }
@@ -70,7 +70,7 @@ impl Seen {
         self.broken.get().copied()
     }
 
-    /// The status of DEVICE_REMOVAL, after which no event comes.
+    /// The status of DEVICE_REMOVAL, the last event.
     pub fn removal(&self) -> Option<c_int> {
         self.removed.get().copied()
     }
@@ -80,12 +80,13 @@ impl Seen {
 mod tests {
     use super::*;
 
-    /// DISCONNECTED comes once; a second call returns at once instead of waiting for TIMEWAIT_EXIT.
+    /// DISCONNECTED arrives once; a second call returns at once instead of waiting for
+    /// TIMEWAIT_EXIT.
     ///
     /// Holds S4a: `wait_disconnected` remembers an earlier DISCONNECTED.
     /// Holds S4b: a wait after DEVICE_REMOVAL does not sleep until its time-out.
     #[test]
-    fn what_was_seen_stays_seen() {
+    fn recorded_events_stay_recorded() {
         let seen = Seen::of(1);
         seen.see(Type::RDMA_CM_EVENT_ADDR_CHANGE, 0);
         assert!(!seen.is_disconnected() && seen.removal().is_none());

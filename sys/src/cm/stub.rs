@@ -1,8 +1,8 @@
-//! Ids and events that librdmacm does not know, for tests of what is made of them.
+//! Ids and events that librdmacm does not know, for tests.
 
-// No model: a test's thread notes for the test's other thread that it is in a call.
+// No model: one test thread signals another that it is in a call.
 
-#![cfg_attr(not(test), allow(dead_code))] // the tests of this crate use all of it
+#![cfg_attr(not(test), allow(dead_code))] // only the tests of this crate use all of it
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -16,29 +16,29 @@ use super::{Arm, Calls, Channel, Copied, Id, LIBRDMACM, Seen, from_c};
 use crate::tests::{self, ANSWER, saw};
 use crate::types::*;
 
-/// An id without a device, on a channel without events, that saw this one. It must be forgotten.
+/// An id without a device, on a channel without events, that saw this event. It must be forgotten.
 pub(crate) fn id(key: u64, saw: Option<(u32, c_int)>) -> Id {
     id_by(&LIBRDMACM, key, saw)
 }
 
-/// An id of the same kind whose calls are [`seen`], and answered as was said. Dropped, it is freed.
+/// A similar id whose calls are recorded for [`seen`] and return [`answer`]. Dropping it frees it.
 pub(crate) fn noting(key: u64) -> Id {
     id_by(&NOTING, key, None)
 }
 
 /// The kind of id that [`forged`] makes.
 pub enum Forged {
-    /// As [`id`].
+    /// Like [`id`].
     Plain,
-    /// As [`noting`].
+    /// Like [`noting`].
     Noting,
 }
 
 /// An id of this kind, for the tests of `proverbs`.
 ///
 /// # Safety
-/// No C object is behind the id. The caller makes only calls on it that are noted here, and forgets
-/// one that is [`Plain`](Forged::Plain).
+/// There is no C object behind the id. The caller makes only calls that are recorded here, and
+/// forgets an id that is [`Plain`](Forged::Plain).
 pub unsafe fn forged(kind: Forged, key: u64, saw: Option<(u32, c_int)>) -> Id {
     match kind {
         Forged::Plain => id(key, saw),
@@ -46,12 +46,12 @@ pub unsafe fn forged(kind: Forged, key: u64, saw: Option<(u32, c_int)>) -> Id {
     }
 }
 
-/// The calls that were noted since this was asked.
+/// Returns the calls recorded since the last call.
 pub fn seen() -> Vec<String> {
     tests::seen()
 }
 
-/// From now on calls on ids that note them fail with this errno; 0: they do what they are for.
+/// Sets the errno with which recorded calls fail; 0 lets them succeed.
 pub fn answer(errno: c_int) {
     ANSWER.set(errno);
 }
@@ -60,17 +60,17 @@ thread_local! {
     static ANSWER_OF_LEAVING: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// From now on groups are left with this errno.
+/// Sets the errno with which leaving a group fails.
 pub fn answer_leaving(errno: c_int) {
     ANSWER_OF_LEAVING.set(errno);
 }
 
-/// An id of the same kind, whose `connect` waits, for 2 seconds at most, until [`CONNECTING`] is 2.
+/// A similar id, whose `connect` waits, for 2 seconds at most, until [`CONNECTING`] is 2.
 pub(crate) fn connecting(key: u64) -> Id {
     id_by(&WAITING, key, None)
 }
 
-/// 1 since the id of [`connecting`] connects.
+/// Set to 1 when the id of [`connecting`] connects.
 pub static CONNECTING: AtomicU8 = AtomicU8::new(0);
 
 static WAITING: Calls = Calls {
@@ -93,7 +93,7 @@ fn noted(call: impl Into<String>) -> c_int {
     ANSWER.get()
 }
 
-/// Calls that take the place of librdmacm's.
+/// Stubs for librdmacm's calls.
 static NOTING: Calls = Calls {
     destroy_event_channel: |channel| {
         noted("destroy_event_channel");
@@ -140,37 +140,37 @@ fn id_by(calls: &'static Calls, key: u64, saw: Option<(u32, c_int)>) -> Id {
 }
 
 fn channel_by(calls: &'static Calls) -> Channel {
-    // SAFETY: the call has no conditions. What it counts is 0, so the descriptor is never readable.
+    // SAFETY: the call has no preconditions. The counter is 0, so the descriptor is never readable.
     let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) };
     let ptr = NonNull::from(Box::leak(Box::new(raw::rdma_event_channel { fd })));
-    // SAFETY: the calls know that the channel is this, and nothing else destroys it.
+    // SAFETY: the calls expect this channel, and nothing else destroys it.
     unsafe { Channel::of(ptr, calls) }
 }
 
-/// A channel of ids that note their calls.
+/// A channel for ids that record their calls.
 pub(crate) fn silent_channel() -> Channel {
     channel_by(&NOTING)
 }
 
-/// The channel's own descriptor is readable, and what watches it is not told.
+/// Makes the channel's own descriptor readable without notifying the one that watches it.
 pub fn be_readable_in_silence(channel: &Channel) {
     let watch = channel.watch.as_ref().unwrap().as_raw_fd();
     let mut nothing = libc::epoll_event { events: 0, u64: 0 };
     let one = 1_u64.to_ne_bytes();
-    // SAFETY: both are open, and the event and the number are locals.
+    // SAFETY: both descriptors are open, and the event and the number are locals.
     unsafe {
         libc::epoll_ctl(watch, libc::EPOLL_CTL_MOD, channel.own_fd().as_raw_fd(), &mut nothing);
         libc::write(channel.own_fd().as_raw_fd(), one.as_ptr().cast(), one.len());
     }
 }
 
-/// What tells this id from others where C's place is taken.
+/// Sets the port, by which stubs identify an id.
 pub(crate) fn set_port(id: &Id, port: u8) {
-    // SAFETY: the id is a leaked one of `id`, which nothing else uses.
+    // SAFETY: `id` leaked it, and nothing else uses it.
     unsafe { (*id.ptr.as_ptr()).port_num = port };
 }
 
-/// An event of the id with this key, about the group with that one.
+/// An event of the id `key` about the group `group`.
 pub fn event(key: u64, group: u64, event: u32, status: c_int) -> Copied {
     let arm = Arm::Ud { ah_attr: zeroed(), qp_num: 0xff_ffff, qkey: 0x0123_4567, group };
     let life = Seen::of(key).life();

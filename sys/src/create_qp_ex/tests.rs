@@ -1,6 +1,6 @@
-//! What is passed to C, by a function that takes C's place.
+//! The arguments passed to C, with stubs instead of the C functions.
 
-#![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+#![allow(clippy::undocumented_unsafe_blocks)] // all objects of this file are live
 
 use super::*;
 use crate::control::LIBIBVERBS;
@@ -15,7 +15,7 @@ unsafe extern "C" fn create(
     let ibv_qp_init_attr_ex { qp_type, sq_sig_all, comp_mask, create_flags, cap, .. } = asked;
     let pd = unsafe { (*asked.pd).handle };
     let cqs = [asked.send_cq.addr(), asked.recv_cq.addr(), asked.srq.addr()];
-    // What this crate asks for nothing of.
+    // This crate never sets these fields.
     let hash = asked.rx_hash_conf;
     let numbers = [
         asked.max_tso_header.into(),
@@ -37,7 +37,7 @@ unsafe extern "C" fn create(
     }
 }
 
-/// The result, and how many sends were granted.
+/// The result, and the number of granted sends.
 fn made(size: usize, (flags, ops): (u32, u64)) -> (Result<usize, i32>, u32) {
     const WORDS: usize = CREATE_QP_EX / 8;
     let context = tests::context::<WORDS>(size, &[(CREATE_QP_EX, create as *const ())]);
@@ -55,7 +55,7 @@ fn made(size: usize, (flags, ops): (u32, u64)) -> (Result<usize, i32>, u32) {
 
 /// Proves R23.6.
 #[test]
-fn what_is_created_with_flags_reaches_c_as_it_is() {
+fn flags_reach_c_unchanged() {
     let flags = (BLOCK_SELF_MCAST_LB, 0);
     assert_eq!(made(BARE + CREATE_QP_EX, flags), (Ok(0x1000), 64));
     // The context, the domain, the queues, UD, all signaled, both parts of the mask, the flag.
@@ -63,13 +63,13 @@ fn what_is_created_with_flags_reaches_c_as_it_is() {
     assert_eq!(seen(), expected);
     ANSWER.set(-1);
     assert_eq!(made(BARE + CREATE_QP_EX, flags).0, Err(libc::EPERM));
-    // What an older library does not reach is not called.
+    // An operation beyond an older library's table is not called.
     assert_eq!(made(BARE, flags).0, Err(libc::EOPNOTSUPP));
 }
 
 /// Proves R15.1, R15.2.
 #[test]
-fn extended_posting_is_asked_for_by_its_operations() {
+fn extended_posting_is_requested_by_its_operations() {
     use crate::session::stub::{with_extended, with_other};
     unsafe { with_extended() };
     assert_eq!(made(BARE + CREATE_QP_EX, (0, 0x3f)), (Ok(0x1000), 64));
@@ -81,7 +81,7 @@ fn extended_posting_is_asked_for_by_its_operations() {
         "to_ex(0x1000)",
     ];
     assert_eq!(seen(), expected);
-    // A queue pair that has no such form is none that was asked for.
+    // A queue pair without an extended form is not what was requested.
     with_other();
     assert_eq!(made(BARE + CREATE_QP_EX, (0, 0x3f)).0, Err(libc::EOPNOTSUPP));
     assert_eq!(seen()[1..], ["to_ex(0x1000)", "destroy(0x1000)"]);

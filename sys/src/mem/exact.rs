@@ -1,18 +1,18 @@
-//! Memory that the program uses in its own ways while the device does: copies as a device makes
-//! them, of the bytes that are meant and of no others.
+//! Memory that the program accesses in its own ways while the device does. Copies are made as a
+//! device makes them: only the given bytes are touched.
 //!
-//! Each step accesses an aligned unit of 8, 4, 2 or 1 bytes, the largest that begins there and is
-//! meant whole, by one relaxed access. So a transfer of an aligned word of 4 bytes races with the
-//! program's `AtomicU32` there as one store, and a transfer of many bytes consists of stores of 8.
+//! Each step is one relaxed access to an aligned unit of 8, 4, 2 or 1 bytes, the largest that
+//! begins there and lies in the range. So a transfer of an aligned 4-byte word races with the
+//! program's `AtomicU32` there as one store, and a long transfer consists of 8-byte stores.
 
-// No model: peers and the program touch this memory at any time. No value in it says anything about
-// other memory; a program's own protocol over it is the program's.
+// No model: peers and the program access this memory at any time. No value in it guards other
+// memory; a protocol that a program runs over it is the program's responsibility.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
-/// The size of the step at an address with so many bytes left, at least one.
+/// The size of the step at an address with `left` bytes remaining, at least one.
 fn unit(address: usize, left: usize) -> usize {
     1 << address.trailing_zeros().min(left.ilog2()).min(3)
 }
@@ -27,15 +27,15 @@ fn each_unit(base: NonNull<u8>, len: usize, mut step: impl FnMut(usize, usize)) 
     }
 }
 
-/// Copies the bytes from `base` on to `out`.
+/// Copies the bytes from `base` to `out`.
 ///
 /// # Safety
-/// As many bytes at `base` are valid for reads and writes. Rust code that touches them at the same
-/// time does so by atomics of the size of the step.
+/// `out.len()` bytes at `base` are valid for reads and writes. Rust code that accesses them at the
+/// same time uses atomics of the size of the step.
 pub unsafe fn copy(base: NonNull<u8>, out: &mut [u8]) {
     each_unit(base, out.len(), |at, size| {
-        // SAFETY: within the bytes, aligned to the size (`unit`), and touched at the same time by
-        // atomics of this size only (this function's contract).
+        // SAFETY: within the bytes, aligned to the size (`unit`), and accessed concurrently only by
+        // atomics of this size (this function's contract).
         unsafe {
             let from = base.as_ptr().add(at);
             let out = &mut out[at..at + size];
@@ -52,7 +52,7 @@ pub unsafe fn copy(base: NonNull<u8>, out: &mut [u8]) {
     });
 }
 
-/// Writes `bytes` from `base` on, and touches no byte beside them.
+/// Writes `bytes` to `base`, and touches no other byte.
 ///
 /// # Safety
 /// As for [`copy`].
@@ -85,10 +85,10 @@ pub unsafe fn write(base: NonNull<u8>, bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Every alignment and length up to three words, against a plain array: the bytes beside a
+    /// Every alignment and length up to three words, against a plain array. The bytes around a
     /// write stay.
     #[test]
-    fn exactly_the_bytes_that_are_meant() {
+    fn exactly_the_given_bytes_are_written() {
         let words: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
         let base = NonNull::from(&words[..]).cast::<u8>();
         let mut model = [0; 32];
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// An aligned number is one step, and a long transfer is words but for its ends.
+    /// An aligned number is one step, and a long transfer consists of words except at its ends.
     #[test]
     fn steps_are_the_largest_aligned_units() {
         let steps = |address: usize, len| {

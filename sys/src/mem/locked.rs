@@ -1,4 +1,4 @@
-//! The limit on locked memory, for messages.
+//! The limit on locked memory, for error messages.
 
 use crate::terms::error::{Error, ErrorKind};
 
@@ -10,8 +10,8 @@ fn limit() -> Option<u64> {
     Some(limit.rlim_cur).filter(|&limit| limit != libc::RLIM_INFINITY)
 }
 
-/// The number of bytes that /proc/self/status counts under `field`: `VmPin` is what devices have
-/// pinned, `VmLck` what mlock(2) has locked.
+/// The number of bytes in `field` of /proc/self/status: `VmPin` is memory pinned by devices,
+/// `VmLck` memory locked by mlock(2).
 fn held(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
@@ -25,12 +25,12 @@ fn is_exempt(status: &str) -> bool {
     set.is_some_and(|set| set & CAP_IPC_LOCK != 0)
 }
 
-/// The status of this process, in which the kernel counts its memory and names its capabilities.
+/// The status of this process, with its memory counters and capabilities.
 fn status() -> String {
     std::fs::read_to_string("/proc/self/status").unwrap_or_default()
 }
 
-/// Names the limit on locked memory and how much of it is used, if this process has a limit.
+/// The limit on locked memory and how much of it is used, if this process has a limit.
 pub fn limit_of_pinned() -> Option<String> {
     left(&status(), limit()?)
 }
@@ -47,8 +47,9 @@ fn left(status: &str, limit: u64) -> Option<String> {
     ))
 }
 
-/// The error of a call that pins or locks memory and said ENOMEM: the limit on locked memory, if
-/// that explains it. `field` of the status counts what such calls hold.
+/// The error of a call that pins or locks memory and failed with ENOMEM. It is the limit on locked
+/// memory, if that explains the failure. `field` of the status counts the memory that such calls
+/// hold.
 pub fn locked_memory(verb: &'static str, field: &'static str, asked: String, len: usize) -> Error {
     explain(verb, asked, len as u64, field, &status(), limit())
 }
@@ -65,7 +66,7 @@ fn explain(
     match limit {
         Some(limit) if held.saturating_add(len) > limit => {
             if is_exempt(status) {
-                // (In a container the kernel may see it otherwise.)
+                // (In a container the kernel may decide differently.)
                 let asked = format!(
                     "{asked}; RLIMIT_MEMLOCK is {limit}, of which CAP_IPC_LOCK frees a process"
                 );
@@ -81,14 +82,15 @@ fn explain(
 mod tests {
     use super::*;
 
-    /// The status of a process that has locked and pinned so many kB, or is exempt as well.
+    /// The status of a process with this much locked and pinned memory, in kB, or with the
+    /// capability.
     const NOTHING: &str = "CapEff:\t000001ffffffbfff\n";
     const SOME: &str = "VmLck:\t 8 kB\nVmPin:\t 4 kB\nCapEff:\t0000000000000000\n";
     const EXEMPT: &str = "VmLck:\t 8 kB\nVmPin:\t 4 kB\nCapEff:\t0000000000004000\n";
 
     /// Proves R18.7.
     #[test]
-    fn the_limit_is_named_where_it_is_the_reason() {
+    fn the_limit_is_reported_if_it_is_the_reason() {
         const LIMIT: u64 = 1 << 20;
         let error = |len, field, status, limit| {
             explain("ibv_reg_mr", format!("{len} bytes"), len, field, status, limit)
@@ -103,7 +105,7 @@ mod tests {
         let rest = " (1048576 bytes, 4096 bytes are locked already, and the limit is 1048576: raise \
                     RLIMIT_MEMLOCK by `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd)";
         assert!(text.starts_with("ibv_reg_mr: ENOMEM: ") && text.ends_with(rest), "{text}");
-        // Memory that mlock(2) holds is counted apart.
+        // Memory locked by mlock(2) is counted separately.
         for (field, locked) in [("VmPin", 4096), ("VmLck", 8192)] {
             let most = LIMIT - locked;
             let other = ErrorKind::Os { errno: libc::ENOMEM, asked: format!("{most} bytes") };
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_pin_is_named() {
+    fn the_remaining_limit_is_reported() {
         let said = |status, limit| left(status, limit).unwrap();
         assert!(
             said(SOME, 5000)
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_read_from_the_status() {
+    fn counters_are_read_from_the_status() {
         let status =
             "VmLck:\t      12 kB\nVmPin:\t       4 kB\nVmPinned: 9 kB\nCapEff:\t0000000000004000\n";
         assert_eq!(held(status, "VmPin"), Some(4096));

@@ -1,7 +1,7 @@
-//! The owner of a mapping, and the calls of memory management that it needs.
+//! The owner of a mapping, and the memory management calls that it needs.
 //!
-//! They are made through libc, which the crate has anyway. The crates that wrap mmap(2) hand out
-//! slices, or know neither mbind(2) nor pages of 1 GiB, and their owners could not be taken apart.
+//! The calls are made through libc, which the crate has anyway. Crates that wrap mmap(2) hand out
+//! slices, or lack mbind(2) or 1 GiB pages, and their owners cannot be taken apart.
 
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,8 +11,7 @@ use std::ptr::{self, NonNull};
 use crate::mem::locked::locked_memory;
 use crate::terms::error::{Error, ErrorKind};
 
-/// The size of the pages of a [`Mapping`] that the system keeps apart for
-/// those who ask (`MAP_HUGETLB` of mmap(2)).
+/// The size of the reserved huge pages of a [`Mapping`] (`MAP_HUGETLB` of mmap(2)).
 ///
 /// [`Mapping`]: https://docs.rs/proverbs/latest/proverbs/memory/struct.Mapping.html
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ impl HugePage {
         1 << self.log2()
     }
 
-    /// The pages that nobody has, on `node` or on all of them, by the kernel's files in `sys`.
+    /// The free pages, on `node` or on all of them, from the kernel's files in `sys`.
     fn free(self, sys: &Path, node: Option<u32>) -> u64 {
         let whose = node.map_or("kernel/mm".into(), |n| format!("devices/system/node/node{n}"));
         let name = format!("hugepages/hugepages-{}kB", self.size() / 1024);
@@ -46,7 +45,7 @@ impl HugePage {
             let text = std::fs::read_to_string(dir.join(name)).unwrap_or_default();
             text.trim().parse::<u64>().unwrap_or(0)
         };
-        // What is reserved is still counted as free, on the machine as a whole.
+        // For the whole machine, the kernel counts reserved pages as free.
         number("free_hugepages").saturating_sub(number("resv_hugepages"))
     }
 
@@ -62,11 +61,11 @@ pub fn errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// The NUMA nodes that there may be.
+/// The largest number of NUMA nodes.
 const NODES: usize = 1024;
 const WORD: usize = libc::c_ulong::BITS as usize;
 
-/// The set of one NUMA node, as mbind(2) takes it.
+/// The set that contains only this NUMA node, in the format of mbind(2).
 fn only(node: u32) -> Option<[libc::c_ulong; NODES / WORD]> {
     let mut nodes = [0; NODES / WORD];
     *nodes.get_mut(node as usize / WORD)? = 1 << (node as usize % WORD);
@@ -75,9 +74,9 @@ fn only(node: u32) -> Option<[libc::c_ulong; NODES / WORD]> {
 
 /// A mapping.
 pub struct Map {
-    // Invariants:
-    // `mapped` bytes at `base` are a mapping that this value owns, and that nothing else unmaps or
-    // remaps. `len` of them, which is at least 1 and at most `mapped`, were asked for.
+    // Invariants: `mapped` bytes at `base` are a mapping that this value owns, and that nothing
+    // else unmaps or remaps. `len` of them were requested, which is at least 1 and at most
+    // `mapped`.
     base: NonNull<u8>,
     len: usize,
     mapped: usize,
@@ -85,13 +84,13 @@ pub struct Map {
 
 // SAFETY: a mapping belongs to the process, not to a thread.
 unsafe impl Send for Map {}
-// SAFETY: shared, it gives its address only.
+// SAFETY: a shared reference gives only its address.
 unsafe impl Sync for Map {}
 
 impl Map {
     /// Maps `len` bytes in pages of `page` bytes (mmap(2)).
     ///
-    /// A file is named by a descriptor that the caller has, not by a number, which may be a
+    /// A file is given as a descriptor that the caller owns, not as a number, which may be a
     /// descriptor of other code:
     ///
     /// ```compile_fail,E0308
@@ -113,8 +112,8 @@ impl Map {
             return Err(libc::EINVAL);
         }
         // SAFETY: a new mapping, at an address that the kernel chooses (no MAP_FIXED), touches no
-        // memory that exists. The kernel makes none of 0 bytes (EINVAL), or of more than half of
-        // the addresses (ENOMEM).
+        // existing memory. The kernel rejects 0 bytes (EINVAL), and more than half of the address
+        // space (ENOMEM).
         let base = unsafe { libc::mmap(ptr::null_mut(), mapped, protection, flags, fd, offset) };
         if base == libc::MAP_FAILED {
             return Err(errno());
@@ -137,24 +136,24 @@ impl Map {
     }
 
     fn advise(&self, advice: c_int) -> Result<(), c_int> {
-        // SAFETY: the mapping is ours. The advices that are given here change neither its contents
-        // nor what this process may do with it.
+        // SAFETY: this value owns the mapping. The advice used here changes neither its contents
+        // nor the rights of this process.
         let code = unsafe { libc::madvise(self.base.as_ptr().cast(), self.mapped, advice) };
         if code == 0 { Ok(()) } else { Err(errno()) }
     }
 
-    /// Binds the mapping, of which no page exists yet, to a NUMA node (mbind(2)).
+    /// Binds the mapping, which must have no pages yet, to a NUMA node (mbind(2)).
     pub fn bind(&self, node: u32) -> Result<(), Error> {
         const VERB: &str = "mbind";
         const MPOL_BIND: c_int = 2;
-        /// One more than the kernel is to look at, as it counts.
+        /// The kernel expects one more than the number of bits that it reads.
         const BITS: usize = NODES + 1;
         let Some(nodes) = only(node) else {
             return Err(Error::limit(VERB, "node", node.into(), NODES as u64 - 1));
         };
         let (base, nodes) = (self.base.as_ptr(), nodes.as_ptr());
-        // SAFETY: the mapping is ours, and `nodes` is a local with a bit for each node. The policy
-        // changes where pages come from, and no contents.
+        // SAFETY: this value owns the mapping, and `nodes` is a local with a bit for each node. The
+        // policy decides where pages come from, and changes no contents.
         let code =
             unsafe { libc::syscall(libc::SYS_mbind, base, self.mapped, MPOL_BIND, nodes, BITS, 0) };
         if code == 0 {
@@ -163,11 +162,11 @@ impl Map {
         let errno = errno();
         let online = std::fs::read_to_string("/sys/devices/system/node/online");
         let online = online.map_or("unknown".into(), |text| text.trim().to_owned());
-        Err(Error::os(VERB, errno, format!("node {node}, nodes that are online: {online}")))
+        Err(Error::os(VERB, errno, format!("node {node}, online nodes: {online}")))
     }
 
-    /// Brings every page into memory. Unlike MAP_POPULATE this says so if it cannot, and comes
-    /// after mbind(2).
+    /// Brings every page into memory. Unlike MAP_POPULATE it reports failure, and runs after
+    /// mbind(2).
     pub fn populate(&self, writable: bool) -> Result<(), Error> {
         let advice = if writable { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
         match self.advise(advice) {
@@ -181,18 +180,18 @@ impl Map {
         }
     }
 
-    /// The same by mlock(2): locked pages are populated, too.
+    /// Does the same with mlock(2): locked pages are populated, too.
     fn populate_by_locks(&self) -> Result<(), Error> {
         self.lock()?;
-        // SAFETY: the mapping is ours, and unlocking changes no contents.
+        // SAFETY: this value owns the mapping, and unlocking changes no contents.
         unsafe { libc::munlock(self.base.as_ptr().cast(), self.mapped) };
         Ok(())
     }
 
-    /// Locks every page into memory (mlock(2)). Unlike MAP_LOCKED this says so if it cannot, and
-    /// comes after mbind(2).
+    /// Locks every page into memory (mlock(2)). Unlike MAP_LOCKED it reports failure, and runs
+    /// after mbind(2).
     pub fn lock(&self) -> Result<(), Error> {
-        // SAFETY: the mapping is ours, and locking changes no contents.
+        // SAFETY: this value owns the mapping, and locking changes no contents.
         if unsafe { libc::mlock(self.base.as_ptr().cast(), self.mapped) } == 0 {
             return Ok(());
         }
@@ -212,9 +211,9 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours (invariant), and is unmapped once. Nothing uses it: a
-        // region or pool that lends its bytes to a device drops this value after the region is
-        // gone.
+        // SAFETY: this value owns the mapping (invariant), and unmaps it once. It is not in use: a
+        // region or pool whose bytes a device may access drops this value after the region is
+        // deregistered.
         let code = unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
         debug_assert_eq!(code, 0, "munmap: errno {}", errno());
     }

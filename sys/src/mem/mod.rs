@@ -1,4 +1,4 @@
-//! Memory that others may touch at any time, mappings, and the limit on locked memory.
+//! Memory that peers may access at any time, mappings, and the limit on locked memory.
 
 pub mod exact;
 pub mod locked;

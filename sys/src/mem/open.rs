@@ -1,13 +1,13 @@
-//! Memory that others may touch at any time: a peer through the device, or another thread of this
+//! Memory that others may access at any time: a peer through the device, or another thread of this
 //! program.
 //!
 //! Concurrent accesses must be atomic and of one size: two atomic accesses of different sizes that
 //! race are undefined behaviour, like any other race. So every access to an aligned word of a
-//! region is an access to the whole word, however few of its bytes are meant. Only the bytes at the
-//! ends that are in no aligned word are accessed one by one.
+//! region is an access to the whole word, even for a few of its bytes. Only the bytes at the ends
+//! that are in no aligned word are accessed one by one.
 
-// No model: peers and the program touch this memory at any time. No value in it says anything about
-// other memory; a program's own protocol over it is the program's.
+// No model: peers and the program access this memory at any time. No value in it guards other
+// memory; a protocol that a program runs over it is the program's responsibility.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,19 +17,18 @@ use crate::terms::bounds::OutOfBounds;
 
 const WORD: usize = size_of::<u64>();
 
-/// A region that others may touch at any time.
+/// A region that others may access at any time.
 #[derive(Clone, Copy)]
 pub struct Open {
-    // Invariants:
-    // The `len` bytes at `base` are valid for reads and writes while the value is used. Meanwhile
-    // Rust code touches them through such values only, unless it owns the bytes that it touches.
+    // Invariants: the `len` bytes at `base` are valid for reads and writes while the value is used.
+    // Rust code then accesses them only through such values, unless it owns the accessed bytes.
     base: NonNull<u8>,
     len: usize,
 }
 
 /// One step of an access: some bytes of one word, or a single byte.
 enum Part<'a> {
-    /// The word, the first byte meant, and the number of bytes.
+    /// The word, the first byte used, and the number of bytes.
     Word(&'a AtomicU64, usize, usize),
     Byte(&'a AtomicU8),
 }
@@ -39,7 +38,7 @@ impl Open {
     /// The type's invariant holds as long as the value is used.
     #[inline]
     pub unsafe fn new(base: NonNull<u8>, len: usize) -> Self {
-        // INVARIANT: asked of the caller, in the same words.
+        // INVARIANT: the caller guarantees it, in the same words.
         Open { base, len }
     }
 
@@ -51,7 +50,7 @@ impl Open {
         }
         // SAFETY: the word is within the region (tested above).
         let at = unsafe { self.base.add(offset) }.cast::<u64>();
-        // SAFETY: aligned (tested here), within the region and so valid, and touched only by
+        // SAFETY: aligned (tested here), within the region and so valid, and accessed only by
         // atomics of this size or by the owner of the bytes (invariant).
         at.is_aligned().then(|| unsafe { AtomicU64::from_ptr(at.as_ptr()) })
     }
@@ -63,9 +62,9 @@ impl Open {
         if let Some(word) = offset.checked_sub(lead).and_then(|start| self.word(start)) {
             return Part::Word(word, lead, left.min(WORD - lead));
         }
-        // SAFETY: the byte is within the region (asked of the callers, which check it), so
-        // it is valid (invariant). It is in no aligned word of the region, so all access it as a
-        // byte.
+        // SAFETY: the byte is within the region (the callers check this), so it is valid
+        // (invariant). It is in no aligned word of the region, so every access to it is one byte
+        // wide.
         Part::Byte(unsafe { AtomicU8::from_ptr(self.base.add(offset).as_ptr()) })
     }
 
@@ -74,7 +73,7 @@ impl Open {
         len.min(self.base.addr().get().wrapping_add(offset).wrapping_neg() % WORD)
     }
 
-    /// Copies the bytes from `offset` on to `out`.
+    /// Copies the bytes at `offset` to `out`.
     pub fn copy(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         OutOfBounds::check(offset, out.len(), self.len)?;
         let (lead, rest) = out.split_at_mut(self.lead(offset, out.len()));
@@ -90,7 +89,7 @@ impl Open {
         Ok(())
     }
 
-    /// Writes `bytes` from `offset` on. Bytes that share a word with them keep their current value.
+    /// Writes `bytes` at `offset`. Bytes that share a word with them keep their current value.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
         OutOfBounds::check(offset, bytes.len(), self.len)?;
         let (lead, rest) = bytes.split_at(self.lead(offset, bytes.len()));
@@ -107,15 +106,15 @@ impl Open {
     }
 
     /// # Safety
-    /// At `offset` is an aligned word, within the region.
+    /// There is an aligned word at `offset`, within the region.
     unsafe fn word_at(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(self.word(offset).is_some(), "offset {offset} of {}", self.len);
-        // SAFETY: aligned and within the region (this function's contract), so valid, and touched
-        // by atomics of this size only (invariant).
+        // SAFETY: aligned and within the region (this function's contract), so valid, and accessed
+        // only by atomics of this size (invariant).
         unsafe { AtomicU64::from_ptr(self.base.add(offset).cast().as_ptr()) }
     }
 
-    /// Copies out bytes that are in no whole word that is meant: at most seven, within the region.
+    /// Copies bytes that do not fill a word: at most seven, within the region.
     fn copy_parts(&self, offset: usize, out: &mut [u8]) {
         let mut done = 0;
         while done < out.len() {
@@ -136,7 +135,7 @@ impl Open {
         }
     }
 
-    /// Writes bytes of which there are at most seven, within the region.
+    /// Writes bytes that do not fill a word: at most seven, within the region.
     fn write_parts(&self, offset: usize, bytes: &[u8]) {
         let mut done = 0;
         while done < bytes.len() {
@@ -154,7 +153,7 @@ impl Open {
     }
 }
 
-/// Puts `bytes` into the word, starting at its byte `from`, and leaves the others as they are.
+/// Puts `bytes` into the word from its byte `from` on, and leaves the other bytes unchanged.
 ///
 /// # Panics
 /// If the word has fewer bytes from there on.
@@ -165,28 +164,28 @@ fn merge(word: &AtomicU64, from: usize, bytes: &[u8]) {
         whole[from..from + bytes.len()].copy_from_slice(bytes);
         Some(u64::from_ne_bytes(whole))
     };
-    // `merged` never refuses.
+    // `merged` never returns `None`.
     let _ = word.fetch_update(Relaxed, Relaxed, merged);
 }
 
-/// Copies bytes from `offset` on out of memory that only other processes write, if anybody does.
-/// They are outside of Rust's memory model, as a device is, so the reads are volatile. (Atomics are
-/// made of memory that can be written.)
+/// Copies bytes at `offset` out of memory that only other processes may write. They are outside of
+/// Rust's memory model, as a device is, so the reads are volatile. (An atomic requires memory that
+/// can be written.)
 ///
 /// # Safety
-/// The bytes are valid for reads, and no Rust code writes them meanwhile.
+/// The bytes are valid for reads, and no Rust code writes them at the same time.
 pub unsafe fn read_volatile(base: NonNull<u8>, offset: usize, out: &mut [u8]) {
-    // SAFETY: the first of the bytes asked for.
+    // SAFETY: the first of the requested bytes.
     let at = unsafe { base.add(offset) };
     let (lead, rest) = out.split_at_mut(at.align_offset(WORD).min(out.len()));
     let (words, tail) = rest.split_at_mut(rest.len() / WORD * WORD);
-    // SAFETY: each reads a byte that was asked for.
+    // SAFETY: each call reads a requested byte.
     let byte = |i: usize| unsafe { at.add(i).read_volatile() };
     let (first, last) = (lead.len(), lead.len() + words.len());
     lead.iter_mut().enumerate().for_each(|(i, out)| *out = byte(i));
     for (i, out) in words.chunks_exact_mut(WORD).enumerate() {
-        // SAFETY: eight bytes that were asked for, aligned, since those before them lead to a
-        // multiple of the word's size.
+        // SAFETY: eight requested bytes, aligned, since `first` leads to a multiple of the word's
+        // size.
         let word = unsafe { at.add(first + i * WORD).cast::<u64>().read_volatile() };
         out.copy_from_slice(&word.to_ne_bytes());
     }

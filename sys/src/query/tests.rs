@@ -1,6 +1,6 @@
-//! What is passed to C, by functions that take C's place.
+//! The arguments passed to C, with stubs instead of the C functions.
 
-#![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+#![allow(clippy::undocumented_unsafe_blocks)] // all objects of this file are live
 
 use std::ffi::c_void;
 
@@ -45,7 +45,7 @@ const ALL: usize = BARE + QUERY_RT_VALUES;
 
 /// Proves R21.1.
 #[test]
-fn what_is_asked_reaches_c_as_it_is() {
+fn queries_reach_c_unchanged() {
     REPLACED.set(Some(Symbols {
         device_index: Some(index),
         port_speed: Some(speed),
@@ -70,7 +70,7 @@ fn what_is_asked_reaches_c_as_it_is() {
     assert_eq!((index(), speed(), in_order(0)), (1, Err(1), true));
     ANSWER.set(-1);
     assert_eq!((index(), speed(), in_order(0)), (-1, Err(libc::EPERM), false));
-    // An answer above 0 is an errno itself.
+    // A positive result is itself an errno.
     ANSWER.set(libc::EBADF);
     assert_eq!(speed(), Err(libc::EBADF));
     ANSWER.set(-1);
@@ -82,10 +82,10 @@ fn what_is_asked_reaches_c_as_it_is() {
     assert_eq!(seen(), [""; 0]);
 }
 
-/// The table of rates against the library's functions, as far as this library knows them.
+/// Compares the table of rates with the library's functions, for the rates that this library has.
 #[test]
 #[cfg_attr(miri, ignore = "asks the library")]
-fn rates_are_those_of_the_library() {
+fn rates_match_the_library() {
     type Convert = unsafe extern "C" fn(c_int) -> c_int;
     let function = |name| unsafe {
         std::mem::transmute::<*mut c_void, Option<Convert>>(VERBS.find(name, None))

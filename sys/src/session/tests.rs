@@ -1,6 +1,6 @@
-//! What a session calls, with what and in which order, by functions that take C's place.
+//! The calls of a session, their arguments and their order, with stubs instead of the C functions.
 
-#![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+#![allow(clippy::undocumented_unsafe_blocks)] // all objects of this file are live
 
 use std::slice;
 
@@ -109,12 +109,12 @@ fn pair(qp_type: ibv_qp_type::Type, qp_context: *mut c_void) -> ibv_qp_ex {
     }
 }
 
-/// One of this type, whose provider is not librxe.
+/// A queue pair of this type, whose provider is not librxe.
 pub(crate) fn pair_of(qp_type: ibv_qp_type::Type) -> ibv_qp_ex {
     pair(qp_type, ptr::null_mut())
 }
 
-/// One of rdma-core 65, with the functions that are behind.
+/// A queue pair of rdma-core 65, with its added functions.
 fn newer(qp_context: *mut c_void) -> ibv_qp_ex_65 {
     ibv_qp_ex_65 {
         of_24: pair(RC, qp_context),
@@ -211,7 +211,7 @@ fn each_operation_is_called_with_its_operands() {
     assert_eq!(seen(), expected);
 }
 
-/// The two of newer libraries, at the end of C's object.
+/// The two operations of newer libraries, whose functions are at the end of C's object.
 /// Proves R25.2.
 #[test]
 fn flush_and_atomic_write_are_called_with_their_operands() {
@@ -238,11 +238,11 @@ fn flush_of(wr_id: u64) -> ibv_send_wr {
     wr
 }
 
-/// Initiators of XRC are told apart by `qp_context`. Each work request of theirs names a queue,
-/// those of one side alone too.
+/// `qp_context` identifies XRC initiators. Each of their work requests names a queue, including
+/// one-sided ones.
 /// Proves R26.1.
 #[test]
-fn each_work_request_of_xrc_names_its_queue() {
+fn each_xrc_work_request_names_its_queue() {
     use ibv_wr_opcode::*;
     let mut qp = pair(ibv_qp_type::IBV_QPT_XRC_SEND, on_xrc());
     let mut one = [ibv_sge { addr: 10, length: 20, lkey: 30 }];
@@ -266,17 +266,17 @@ fn each_work_request_of_xrc_names_its_queue() {
         "complete",
     ];
     assert_eq!(seen(), expected);
-    // What is refused is refused as a whole.
+    // A session is refused as a whole.
     ANSWER.set(libc::ENOMEM);
     assert_eq!(post(&mut qp, &mut all), (libc::ENOMEM, Some(0)));
     ANSWER.set(0);
     seen();
 }
 
-/// Elements, pieces and addresses; inline ones keep the flag.
+/// Elements, pieces and addresses are set; inline data keeps its flag.
 /// Proves R15.5, R15.8, R15.9, R15.11.
 #[test]
-fn data_and_addresses_are_set_behind_their_operation() {
+fn data_and_addresses_are_set_after_their_operation() {
     let mut qp = pair(ibv_qp_type::IBV_QPT_UD, ptr::null_mut());
     let mut two = [(1, 2, 3), (4, 5, 6)].map(|(addr, length, lkey)| ibv_sge { addr, length, lkey });
     let bytes = *b"abc";
@@ -322,11 +322,11 @@ fn data_and_addresses_are_set_behind_their_operation() {
     assert_eq!(seen(), expected);
 }
 
-/// Several elements, in whichever work request, go by `ibv_post_send` on librxe;
-/// all else is a session there too.
+/// On librxe, lists with several elements per work request use `ibv_post_send`; all others are a
+/// session there too.
 /// Proves R15.10, R15.11, R15.13.
 #[test]
-fn librxe_is_given_no_several_elements() {
+fn librxe_sessions_have_single_elements() {
     let mut qp = pair(RC, on_rxe());
     let send = ibv_wr_opcode::IBV_WR_SEND;
     let (mut one, mut two) = ([ibv_sge { addr: 1, length: 2, lkey: 3 }; 1], [inline_of(b"a"); 2]);
@@ -340,8 +340,8 @@ fn librxe_is_given_no_several_elements() {
     assert_eq!((refused, seen()), ((libc::ENOMEM, Some(0)), vec!["post_send".to_owned()]));
 }
 
-/// Several elements by `ibv_post_send`, a FLUSH in a session, and all in order; what is refused is
-/// the tail.
+/// Several elements use `ibv_post_send`, a FLUSH uses a session, and all stay in order; a refusal
+/// returns the tail.
 ///
 /// Holds E4: librxe never gets a FLUSH by `ibv_post_send`, which would misread its operands.
 /// Proves R25.5.
@@ -366,7 +366,7 @@ fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {
         complete,
     ];
     assert_eq!(seen(), expected);
-    // The list is the caller's as it was.
+    // The caller's list is restored.
     let next = |i: usize| list[i].next.cast_const();
     assert_eq!([next(0), next(2)], [&raw const list[1], &raw const list[3]]);
     assert!(next(3).is_null());
@@ -382,7 +382,7 @@ fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {
     seen();
 
     ANSWER.set(0);
-    // One element is carried by a session.
+    // A session carries one element.
     let one: *mut [ibv_sge] = &mut [inline_of(b"a")];
     assert_eq!(post(&mut qp, &mut [wr(1, send, one), flush_of(2), wr(3, send, two)]).0, 0);
     assert_eq!(seen().into_iter().filter(|what| what == "post_send").count(), 1);
@@ -391,7 +391,7 @@ fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {
 /// R15.6, R15.12.
 /// Proves R15.6, R15.12.
 #[test]
-fn what_is_refused_was_not_posted_but_perhaps_by_librxe() {
+fn a_refused_session_posted_nothing_except_on_librxe() {
     let refused = |qp_context, errno| {
         let mut qp = pair(RC, qp_context);
         ANSWER.set(errno);
@@ -407,10 +407,10 @@ fn what_is_refused_was_not_posted_but_perhaps_by_librxe() {
     }
 }
 
-/// A list whose work requests are known is the same session, and is there again for code that needs
+/// A list of known work requests is the same session, and can be written again for code that needs
 /// it in memory.
 #[test]
-fn what_is_known_is_a_list() {
+fn known_work_requests_form_a_list() {
     use ibv_wr_opcode::*;
     let mut one = [ibv_sge { addr: 10, length: 20, lkey: 30 }];
     let one: *mut [ibv_sge] = &mut one;
@@ -434,7 +434,7 @@ fn what_is_known_is_a_list() {
     ANSWER.set(libc::ENOMEM);
     assert_eq!((of_known(ptr::null_mut()), seen()), (Some(libc::ENOMEM), in_memory));
     ANSWER.set(0);
-    // librxe's, and XRC's, are built elsewhere.
+    // Lists for librxe and XRC are built elsewhere.
     assert_eq!([of_known(on_rxe()), of_known(on_xrc())], [None; 2]);
     assert!(seen().is_empty());
 

@@ -1,6 +1,7 @@
-//! What is passed to libefa, and what a session of SRD calls, by functions that take C's place.
+//! The arguments passed to libefa, and the calls of an SRD session, with stubs instead of the C
+//! functions.
 
-#![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+#![allow(clippy::undocumented_unsafe_blocks)] // all objects of this file are live
 
 use std::ptr;
 
@@ -36,12 +37,12 @@ unsafe extern "C" fn query_ah(ah: *mut ibv_ah, attr: *mut efadv_ah_attr, inlen: 
     answer
 }
 
-/// From here on, in this thread, libefa is this.
+/// From here on, this thread uses this stub of libefa.
 fn with_efa() {
     REPLACED.set(Some(Symbols { create: Some(create), query_ah: Some(query_ah) }));
 }
 
-/// The result, and how many sends were granted.
+/// The result, and the number of granted sends.
 fn made(ops: u64, flags: u16) -> (Result<usize, c_int>, u32) {
     let context = tests::context::<1>(0, &[]);
     unsafe { (*context).num_comp_vectors = 9 };
@@ -58,7 +59,7 @@ fn made(ops: u64, flags: u16) -> (Result<usize, c_int>, u32) {
 
 /// Proves R27.2, R27.7.
 #[test]
-fn what_is_created_reaches_libefa_as_it_is() {
+fn attributes_reach_libefa_unchanged() {
     with_efa();
     unsafe { with_extended() };
     assert_eq!(made(0x1f, INLINE_WRITE), (Ok(0x1000), 64));
@@ -68,7 +69,7 @@ fn what_is_created_reaches_libefa_as_it_is() {
             // The context, the domain, the queues and no shared one; the driver's type, all
             // signaled, a domain and operations, depth and elements.
             "9 5 [16, 32, 0] 255 1 65 33 1",
-            // The operations; SRD, and its flags; nothing that an older library does not know.
+            // The operations; SRD, and its flags; no field that an older library does not know.
             "0x1f efadv_qp_init_attr { comp_mask: 0, driver_qp_type: 0, flags: 2, sl: 0, \
              reserved: 0 } 16",
             "to_ex(0x1000)",
@@ -80,13 +81,13 @@ fn what_is_created_reaches_libefa_as_it_is() {
     );
     ANSWER.set(-1);
     assert_eq!(made(0xc, 0).0, Err(libc::EPERM));
-    // A queue pair without sessions is none that was asked for.
+    // A queue pair without sessions is not what was requested.
     ANSWER.set(0);
     with_other();
     seen();
     assert_eq!(made(0xc, 0).0, Err(libc::EOPNOTSUPP));
     assert_eq!(seen()[2..], ["to_ex(0x1000)", "destroy(0x1000)"]);
-    // Without libefa nothing is called.
+    // Without libefa no function is called.
     REPLACED.set(Some(Symbols::default()));
     assert_eq!(made(0xc, 0).0, Err(libc::ENOSYS));
     assert!(seen().is_empty());
@@ -121,7 +122,7 @@ fn request(opcode: ibv_wr_opcode::Type, sge: *mut ibv_sge) -> ibv_send_wr {
     wr
 }
 
-/// What posting a list calls; `alone` goes by the path of a single one.
+/// The calls for posting a list; `alone` uses the path for a single work request.
 fn calls(qp_type: ibv_qp_type::Type, wrs: &mut [ibv_send_wr], alone: bool) -> (c_int, bool) {
     let mut qp = pair_of(qp_type);
     let (first, mut bad) = (wrs.as_mut_ptr(), ptr::null_mut());
@@ -173,7 +174,7 @@ fn each_work_request_of_a_session_has_its_destination() {
     let expected: Vec<_> = all.iter().flat_map(|(_, operation)| parts(operation)).collect();
     assert_eq!(session[1..session.len() - 1], expected);
 
-    // Data of no elements, and inline data, which may be none.
+    // Data with no elements, and inline data, which may be empty.
     let bytes = *b"inline";
     let addr = bytes.as_ptr().expose_provenance() as u64;
     let mut inline = ibv_sge { addr, length: 6, lkey: 0 };
@@ -189,7 +190,7 @@ fn each_work_request_of_a_session_has_its_destination() {
         assert_eq!(seen()[3], data);
     }
 
-    // Refused as a whole.
+    // A session is refused as a whole.
     ANSWER.set(libc::ENOMEM);
     let mut wrs = [request(IBV_WR_SEND, sge), request(IBV_WR_SEND, sge)];
     assert_eq!(calls(SRD, &mut wrs, false), (libc::ENOMEM, true));

@@ -32,7 +32,7 @@ pub enum Absence {
     Library {
         /// The name of its file, such as `libibverbs.so.1`.
         file: &'static str,
-        /// What the dynamic linker says.
+        /// The dynamic linker's message.
         reason: String,
     },
     /// sysfs is not mounted at /sys, where the libraries look for devices.
@@ -90,11 +90,11 @@ impl Absence {
     }
 }
 
-/// The hint that a software device exists, for programs built without it.
+/// The hint about the software device, for programs built without it.
 const WITHOUT_HARDWARE: &str = if cfg!(feature = "loopback") {
     ""
 } else {
-    "; for tests, the feature `loopback` of proverbs has a software device in the process"
+    "; for tests, the feature `loopback` of proverbs provides a software device in the process"
 };
 
 impl fmt::Display for Absence {

@@ -65,7 +65,7 @@ macro_rules! bounded {
 pub struct OutOfRange {
     /// The attribute, in verbs terms.
     pub what: &'static str,
-    /// The value asked for.
+    /// The requested value.
     pub asked: u64,
     /// The smallest possible value.
     pub min: u64,
@@ -80,7 +80,7 @@ impl fmt::Display for OutOfRange {
             return write!(f, "{what} {asked} is less than {min}");
         }
         if asked <= max {
-            return write!(f, "{what} {asked} is none of the powers of two from {min} to {max}");
+            return write!(f, "{what} must be a power of two from {min} to {max}, got {asked}");
         }
         write!(f, "{what} {asked} exceeds {max}")?;
         if *what == "Q_Key" {
@@ -101,8 +101,7 @@ bounded! {
     Qpn(u32) in 0..=0xff_ffff, "queue pair number"
 }
 bounded! {
-    /// Transport retries before `RETRY_EXC_ERR`, 0 to 7. Soft-RoCE treats 7 as "for ever"
-    /// ([R8.10]).
+    /// Transport retries before `RETRY_EXC_ERR`, 0 to 7. Soft-RoCE treats 7 as "forever" ([R8.10]).
     ///
     /// [R8.10]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-10
     RetryCount(u8) in 0..=7, "retry_cnt"
@@ -118,8 +117,7 @@ bounded! {
     MinRnrTimer(u8) in 0..=31, "min_rnr_timer"
 }
 bounded! {
-    /// Reads and atomics that the peer may have outstanding here; 0 refuses them
-    /// ([R4.7], [R4.8]).
+    /// Reads and atomics that the peer may have outstanding here; 0 rejects them ([R4.7], [R4.8]).
     ///
     /// [R4.7]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-7
     /// [R4.8]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-8
@@ -138,13 +136,13 @@ bounded! {
 }
 
 impl SrqNum {
-    /// The number of a queue that nobody names.
+    /// The number of a queue that does not exist.
     #[doc(hidden)]
     pub const NONE: SrqNum = SrqNum(0);
 }
 
 impl RetryCount {
-    /// Six retries: the most that every provider counts.
+    /// Six retries, the most that every provider counts.
     pub const SIX: RetryCount = RetryCount(6);
 }
 
@@ -166,7 +164,7 @@ impl MinRnrTimer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const fn duration(self) -> Duration {
-        // 1, 2, 3, 4, 6, 8, 12, 16 and so on, and 0 is what would be the next.
+        // 1, 2, 3, 4, 6, 8, 12, 16 and so on; 0 is the next after 31.
         let tens = match self.0 {
             0 => 1 << 16,
             1 => 1,
@@ -204,15 +202,15 @@ impl ReadDepth {
 pub enum RnrRetry {
     /// Give up after this many retries, 0 to 6.
     Times(RnrRetries),
-    /// Waits **for ever** for a receive of the peer (R8.11). No default is infinite.
+    /// Waits **forever** for a receive of the peer (R8.11). No default is infinite.
     Infinite,
 }
 
 bounded! {
-    /// The number of a shared receive queue of XRC, 24 bits (`ibv_get_srq_num`): what an
-    /// initiator's work requests name ([R26.1]).
+    /// The number of an XRC shared receive queue, 24 bits (`ibv_get_srq_num`), which an initiator's
+    /// work requests name ([R26.1]).
     ///
-    /// `SharedReceiveQueue::number` has it; the peer is told.
+    /// `SharedReceiveQueue::number` returns it; send it to the peer.
     ///
     /// [R26.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r26-1
     SrqNum(u32) in 0..=0xff_ffff, "shared receive queue number"
@@ -290,8 +288,8 @@ impl Timeout {
         }
     }
 
-    /// The time that it stands for; `None` if it is infinite. A send is given up after one more
-    /// than [`RetryCount`] times this, and on some devices up to four times as late.
+    /// The duration; `None` if it is infinite. A send fails after one more than [`RetryCount`]
+    /// times this, and on some devices up to four times as late.
     ///
     /// ```
     /// # use proverbs::bounded::Timeout;
@@ -381,7 +379,7 @@ impl Mtu {
 impl TryFrom<u32> for Mtu {
     type Error = OutOfRange;
 
-    /// As [`from_bytes`](Mtu::from_bytes).
+    /// Like [`from_bytes`](Mtu::from_bytes).
     fn try_from(bytes: u32) -> Result<Self, OutOfRange> {
         let refused = OutOfRange { what: "path MTU", asked: bytes.into(), min: 256, max: 4096 };
         Mtu::from_bytes(bytes).ok_or(refused)
@@ -432,7 +430,7 @@ mod tests {
 
     /// Proves R4.8, R5.6, R5.7, R8.7, R8.8, R8.9, R8.10, R8.11, R16.17.
     #[test]
-    fn bounds_are_those_of_the_wire() {
+    fn bounds_match_the_wire_format() {
         assert_eq!(Psn::new(0x100_0000), None);
         assert_eq!(Psn::new(0xff_ffff).map(Psn::get), Some(0xff_ffff));
         assert_eq!(RetryCount::new(8), None);
@@ -442,7 +440,7 @@ mod tests {
         assert_eq!(Timeout::exponent(0), None);
         assert_eq!(Qkey::new(0x8000_0000), None);
         let ethernet = Mtu::try_from(1500).unwrap_err().to_string();
-        assert_eq!(ethernet, "path MTU 1500 is none of the powers of two from 256 to 4096");
+        assert_eq!(ethernet, "path MTU must be a power of two from 256 to 4096, got 1500");
         assert_eq!(Mtu::try_from(8192).unwrap_err().to_string(), "path MTU 8192 exceeds 4096");
         assert_eq!(Mtu::try_from(4096), Ok(Mtu::Bytes4096));
         let ordinary = PrivilegedQkey::try_from(7).unwrap_err().to_string();
@@ -456,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn rnr_timers_are_those_of_the_manual_page() {
+    fn rnr_timers_match_the_manual_page() {
         // ibv_modify_qp(3): 0 and 1 to 31, in units of 10 µs.
         let page = [
             65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,

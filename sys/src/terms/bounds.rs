@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, Range, RangeBounds};
 
-/// The longest element. (The length above it marks a READ that brings no bytes.)
+/// The longest element. (The length above it marks a READ of no bytes.)
 #[doc(hidden)]
 pub const LONGEST_PIECE: u32 = u32::MAX - 1;
 
@@ -21,19 +21,19 @@ pub const LONGEST_PIECE: u32 = u32::MAX - 1;
 /// [R6.7]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-7
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutOfBounds {
-    /// The offset asked for, in bytes.
+    /// The requested offset, in bytes.
     pub offset: u64,
-    /// The length asked for, in bytes.
+    /// The requested length, in bytes.
     pub len: u64,
-    /// The length of what it must be in, in bytes.
+    /// The length of the container, in bytes.
     pub available: u64,
     /// Whether only the alignment is wrong.
     pub misaligned: bool,
-    /// What it must be in.
+    /// The container.
     pub of: Container,
 }
 
-/// What bytes must be inside of ([`OutOfBounds::of`]).
+/// The container of a range of bytes ([`OutOfBounds::of`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Container {
@@ -41,7 +41,7 @@ pub enum Container {
     Region,
     /// A buffer.
     Buffer,
-    /// What the 32 bits of an element's length can tell.
+    /// The 32-bit length of an element.
     Element,
 }
 
@@ -66,7 +66,7 @@ impl std::fmt::Display for OutOfBounds {
 impl std::error::Error for OutOfBounds {}
 
 impl Container {
-    /// Where a range of `available` bytes of this begins and ends.
+    /// Returns the start and end of a range, within `available` bytes of this kind.
     #[doc(hidden)]
     pub fn range(
         self,
@@ -92,7 +92,7 @@ impl Container {
 }
 
 impl OutOfBounds {
-    /// Whether memory of `available` bytes has `len` bytes at `offset`.
+    /// Checks that `len` bytes at `offset` are within `available` bytes.
     #[inline(always)]
     #[doc(hidden)]
     pub fn check(offset: usize, len: usize, available: usize) -> Result<(), Self> {
@@ -108,7 +108,7 @@ impl OutOfBounds {
         Self::new(Container::Region, offset as u64, len as u64, available as u64)
     }
 
-    /// `len` bytes at `offset`, where `of` has `available`.
+    /// `len` bytes at `offset` exceed the `available` bytes of `of`.
     #[cold]
     #[doc(hidden)]
     pub fn new(of: Container, offset: u64, len: u64, available: u64) -> Self {

@@ -8,10 +8,10 @@ use crate::terms::bounded::OutOfRange;
 use crate::terms::gid::{Gid, GidKind};
 pub use crate::terms::refused::Refused;
 
-/// A verb of the control path was refused; nothing changed.
+/// A control path verb failed; nothing changed.
 ///
-/// Its text names the verb, the value asked for and the possible ones. `errno` is the value that
-/// ibv_create_qp(3) and its like return.
+/// Its text names the verb, the requested value and the possible ones. `errno` is the value that
+/// ibv_create_qp(3) and similar functions return.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -34,18 +34,18 @@ struct Inner {
     kind: ErrorKind,
 }
 
-/// The reason of a refusal, which ibv_create_qp(3) and its like report by an errno.
+/// The reason of a failure, which ibv_create_qp(3) and similar functions report by an errno.
 ///
 /// See [`Error`] for an example:
 /// `matches!(error.kind(), ErrorKind::Limit { .. })`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A number exceeds what the device or the object can do.
+    /// A number exceeds the limit of the device or the object.
     Limit {
         /// The attribute, in verbs terms.
         what: &'static str,
-        /// The value asked for.
+        /// The requested value.
         asked: u64,
         /// The largest possible value.
         max: u64,
@@ -62,7 +62,7 @@ pub enum ErrorKind {
         /// The two objects.
         what: &'static str,
     },
-    /// The objects belong to different contexts: numbers of one mean nothing in the other
+    /// The objects belong to different contexts. Numbers of one mean nothing in the other
     /// ([R12.1]).
     ///
     /// [R12.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r12-1
@@ -70,9 +70,9 @@ pub enum ErrorKind {
         /// The two objects.
         what: &'static str,
     },
-    /// The completion queue has too few entries left for the queues that are to complete there
-    /// ([R9.9]). Create it with `enough` entries, or resize it. If a queue pair on it was destroyed
-    /// with work outstanding, poll it: the entries of that queue pair are free then.
+    /// The completion queue has too few free entries for the queues that complete there ([R9.9]).
+    /// Create it with `enough` entries, or resize it. If a queue pair on it was destroyed with work
+    /// outstanding, poll it: that frees the entries of that queue pair.
     ///
     /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
     CqTooSmall {
@@ -80,17 +80,31 @@ pub enum ErrorKind {
         asked: u32,
         /// The entries that no queue has booked.
         free: u32,
-        /// The least capacity with room for them besides what is booked.
+        /// The smallest sufficient capacity, including all bookings.
         enough: u32,
     },
-    /// A completion queue cannot become smaller than what its queues have booked
-    /// ([R9.9]).
+    /// The completion queue has room for the queues that are to complete there, but other queues
+    /// use it now ([R9.9]), because its queue pairs share its entries
+    /// (`CqBuilder::shared_budget`). Poll `asked - free` of their completions first.
+    ///
+    /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
+    CqFull {
+        /// The entries that the queues reserve.
+        asked: u32,
+        /// The entries that are free.
+        free: u32,
+    },
+    /// The completion queue was dropped, or is in error ([R10.12]): it is not polled any more.
+    ///
+    /// [R10.12]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-12
+    CqGone,
+    /// A completion queue cannot become smaller than the bookings of its queues ([R9.9]).
     ///
     /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
     Booked {
-        /// The capacity asked for.
+        /// The requested capacity.
         asked: u32,
-        /// The entries that are booked.
+        /// The booked entries.
         booked: u32,
     },
     /// Packets from one GID do not reach the other ([R18.22],
@@ -101,9 +115,9 @@ pub enum ErrorKind {
     /// [R18.22]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-22
     /// [R18.23]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-23
     Unreachable {
-        /// This side's.
+        /// This side's GID.
         from: (Gid, GidKind),
-        /// The peer's.
+        /// The peer's GID.
         to: (Gid, GidKind),
         /// The reason.
         why: &'static str,
@@ -114,11 +128,11 @@ pub enum ErrorKind {
     Protocol(&'static str),
     /// The peer rejected the connection request.
     Rejected {
-        /// The reason of the connection manager's REJ message, as the InfiniBand specification
-        /// numbers them: 28 if the peer's program refused, 8 if no program listens. On iWARP a
-        /// negative errno.
+        /// The reason in the connection manager's REJ message, numbered as in the InfiniBand
+        /// specification: 28 if the peer's program rejected the request, 8 if no program listens.
+        /// On iWARP a negative errno.
         reason: i32,
-        /// The data that the peer's program sent with it, perhaps padded with zeroes.
+        /// The private data that the peer's program sent with it, perhaps padded with zeroes.
         private_data: Vec<u8>,
     },
     /// An event of the connection manager reports that the step failed.
@@ -133,41 +147,41 @@ pub enum ErrorKind {
         /// The time limit.
         after: std::time::Duration,
     },
-    /// The process may not lock or pin so much memory (ENOMEM, `RLIMIT_MEMLOCK`). Raise the limit:
-    /// `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd. A process with
-    /// CAP_IPC_LOCK has none.
+    /// The process may not lock or pin this much memory (ENOMEM, `RLIMIT_MEMLOCK`). Raise the
+    /// limit: `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd. A process with
+    /// CAP_IPC_LOCK has no limit.
     LockedMemory {
-        /// The number of bytes asked for.
+        /// The requested number of bytes.
         asked: u64,
-        /// The number of bytes that are locked or pinned already.
+        /// The number of bytes that are already locked or pinned.
         locked: u64,
         /// The limit in bytes.
         limit: u64,
     },
-    /// There are too few huge pages (ENOMEM). Reserve some by `vm.nr_hugepages` of sysctl(8), or
-    /// `hugepagesz=1G hugepages=N` of the kernel's command line.
+    /// There are too few huge pages (ENOMEM). Reserve some with `vm.nr_hugepages` of sysctl(8), or
+    /// `hugepagesz=1G hugepages=N` on the kernel's command line.
     HugePages {
-        /// The number of pages asked for.
+        /// The requested number of pages.
         asked: u64,
         /// The size of a page in bytes.
         page: u64,
         /// The number of pages of this size that are free and not reserved.
         free: u64,
-        /// The NUMA node that they were to be on.
+        /// The NUMA node for the pages.
         node: Option<u32>,
     },
     /// The device, its driver or the library lacks the verb (EOPNOTSUPP).
     Unsupported {
         /// The request, in verbs terms.
         asked: String,
-        /// Who lacks what.
+        /// The device, driver or library that lacks it.
         lacks: String,
-        /// What to do instead.
+        /// An alternative.
         instead: &'static str,
     },
     /// This process cannot use an RDMA device.
     Absent(Absence),
-    /// Any other refusal: the errno, and the request.
+    /// Any other failure: the errno, and the request.
     Os {
         /// The errno.
         errno: i32,
@@ -219,7 +233,7 @@ impl Error {
         &self.0.kind
     }
 
-    /// The errno, if the refusal came from the device or the system.
+    /// The errno, if the device or the system reported the failure.
     pub fn errno(&self) -> Option<i32> {
         match &self.0.kind {
             ErrorKind::Os { errno, .. } => Some(*errno),
@@ -250,7 +264,7 @@ impl fmt::Display for Errno {
             EPROTONOSUPPORT EOPNOTSUPP EAFNOSUPPORT ETIMEDOUT EADDRINUSE EADDRNOTAVAIL ECONNREFUSED
             ECONNRESET EHOSTUNREACH ENETUNREACH EISCONN ENOTCONN
         };
-        // The system's text, without the number that std appends: the name replaces it.
+        // The system's text without the number that std appends, since the name replaces it.
         let text = std::io::Error::from_raw_os_error(self.0).to_string();
         let words = text.split(" (os error").next().unwrap_or(&text);
         match name {
@@ -277,10 +291,17 @@ impl fmt::Display for Error {
                 "the completion queue has room for {free} of the {asked} entries these queues need: \
                  create it with at least {enough}"
             ),
+            ErrorKind::CqFull { asked, free } => write!(
+                f,
+                "the completion queue has room for {free} of the {asked} entries these queues need \
+                 now: poll {} completions first",
+                asked.saturating_sub(*free)
+            ),
+            ErrorKind::CqGone => f.write_str("the completion queue was dropped, or is in error"),
             ErrorKind::Booked { asked, booked } => write!(
                 f,
-                "cqe {asked} is less than the {booked} entries that queues have booked (destroy queue pairs, \
-                 and poll: the room of one that is gone comes back then)"
+                "cqe {asked} is less than the {booked} entries that queues have booked (destroy \
+                 queue pairs, then poll: that frees their entries)"
             ),
             ErrorKind::Unreachable { from, to, why } => {
                 let ((from, kind), (to, its_kind)) = (from, to);
@@ -304,14 +325,15 @@ impl fmt::Display for Error {
             ErrorKind::TimedOut { after } if self.0.verb == "rdma_connect" => {
                 write!(
                     f,
-                    "no answer within {after:?}: the peer has to `accept` the request, or `reject` it"
+                    "no answer within {after:?}: the peer must `accept` or `reject` the request"
                 )
             }
             ErrorKind::TimedOut { after } => write!(f, "no result within {after:?}"),
             ErrorKind::LockedMemory { asked, locked, limit } => write!(
                 f,
-                "{} ({asked} bytes, {locked} bytes are locked already, and the limit is {limit}: raise RLIMIT_MEMLOCK \
-                 by `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd)",
+                "{} ({asked} bytes, {locked} bytes are locked already, and the limit is {limit}: \
+                 raise RLIMIT_MEMLOCK by `ulimit -l`, /etc/security/limits.conf, or \
+                 `LimitMEMLOCK=` of systemd)",
                 Errno(libc::ENOMEM)
             ),
             ErrorKind::HugePages { asked, page, free, node } => {
@@ -333,37 +355,37 @@ impl fmt::Display for Error {
     }
 }
 
-/// The meaning of a REJ message's reason (InfiniBand Architecture Specification, volume 1, the
-/// table of rejection reasons in the chapter about communication management).
+/// The meaning of the reason in a REJ message (InfiniBand Architecture Specification, volume 1, the
+/// table of rejection reasons in the chapter on communication management).
 fn rej_reason(reason: i32) -> &'static str {
     match reason {
         1 => "the peer has no queue pair left",
         2 => "the peer has no end-to-end context left",
         3 => "the peer lacks resources",
-        4 => "a message of the handshake did not come in time: try again",
-        5 => "the peer does not support such a request",
-        6 => "the peer knows no connection of this communication ID",
-        7 => "the peer knows no instance of this communication ID",
-        8 => "nobody listens there",
+        4 => "a message of the handshake was late: try again",
+        5 => "the peer does not support the request",
+        6 => "the peer has no connection with this communication ID",
+        7 => "the peer has no instance of this communication ID",
+        8 => "no program listens there",
         9 => "the peer's service has another transport",
         10 => "stale connection: the peer still has one with this queue pair number, try again",
         11 => "the peer has no such reliable datagram channel",
-        12 | 18 => "the peer does not take this GID",
-        13 | 19 => "the peer does not take this LID",
-        14 | 20 => "the peer does not take this service level",
-        15 | 21 => "the peer does not take this traffic class",
-        16 | 22 => "the peer does not take this hop limit",
-        17 | 23 => "the peer does not take this packet rate",
+        12 | 18 => "the peer does not accept this GID",
+        13 | 19 => "the peer does not accept this LID",
+        14 | 20 => "the peer does not accept this service level",
+        15 | 21 => "the peer does not accept this traffic class",
+        16 | 22 => "the peer does not accept this hop limit",
+        17 | 23 => "the peer does not accept this packet rate",
         24 => "ask the connection manager and the port that the private data names",
         25 => "ask for the port that the private data names",
-        26 => "the peer does not take this path MTU",
+        26 => "the peer does not accept this path MTU",
         27 => "the peer serves fewer reads and atomics at once",
-        28 => "the peer's program refused",
-        29 => "the peer does not take this RNR retry count",
+        28 => "the peer's program rejected the request",
+        29 => "the peer does not accept this RNR retry count",
         30 => "two requests have the same communication ID",
-        31 => "the peer speaks another version",
-        32 | 33 => "the peer does not take this flow label",
-        35 => "the peer does not support an option of the vendor's",
+        31 => "the peer uses another version",
+        32 | 33 => "the peer does not accept this flow label",
+        35 => "the peer does not support a vendor option",
         _ => "see the REJ reasons of the InfiniBand connection manager",
     }
 }
@@ -388,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_the_verb_the_errno_and_what_was_asked() {
+    fn messages_name_the_verb_the_errno_and_the_request() {
         let e = Error::limit("ibv_create_qp", "max_send_wr", 1048577, 1048576);
         assert_eq!(e.to_string(), "ibv_create_qp: max_send_wr 1048577 exceeds 1048576");
         let e = Error::os("ibv_create_ah", libc::EINVAL, "sgid_index 9");
@@ -397,21 +419,22 @@ mod tests {
         assert!(text.ends_with(" (sgid_index 9)"), "{text}");
     }
 
-    /// Each reason of the specification's table has words; an errno of iWARP has its own.
+    /// Each reason of the specification's table has a text, and so does an errno of iWARP.
     #[test]
-    fn a_rejection_says_why_in_words() {
+    fn each_rejection_has_a_text() {
         let said = |reason, private_data| {
             let kind = ErrorKind::Rejected { reason, private_data };
             Error::new("rdma_connect", kind).to_string()
         };
         assert_eq!(
             said(4, vec![]),
-            "rdma_connect: rejected with reason 4 (a message of the handshake did not come in time: \
-             try again), 0 bytes of private data"
+            "rdma_connect: rejected with reason 4 (a message of the handshake was late: try \
+             again), 0 bytes of private data"
         );
         assert_eq!(
             said(8, vec![]),
-            "rdma_connect: rejected with reason 8 (nobody listens there), 0 bytes of private data"
+            "rdma_connect: rejected with reason 8 (no program listens there), 0 bytes of private \
+             data"
         );
         assert_eq!(
             said(10, vec![]),
@@ -420,8 +443,8 @@ mod tests {
         );
         assert_eq!(
             said(28, vec![1, 2]),
-            "rdma_connect: rejected with reason 28 (the peer's program refused), 2 bytes of private \
-             data"
+            "rdma_connect: rejected with reason 28 (the peer's program rejected the request), 2 \
+             bytes of private data"
         );
         assert_eq!(
             said(-libc::ECONNRESET, vec![]),
@@ -432,7 +455,7 @@ mod tests {
         assert!((1..=33).chain([35]).all(|reason| rej_reason(reason) != unknown));
     }
 
-    /// Each errno that rdma_cm, verbs or this crate report has its name.
+    /// Each errno that rdma_cm, verbs or this crate reports has its name.
     #[test]
     fn an_errno_has_its_name() {
         let said = |errno| Errno(errno).to_string();

@@ -1,11 +1,11 @@
-//! GIDs, their kinds, and which of two can talk.
+//! GIDs, their kinds, and which pairs can communicate.
 
 use std::fmt;
 use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A GID (`union ibv_gid`), 16 bytes in network order; on RoCE an IPv6 address or a mapped IPv4
-/// address.
+/// A GID (`union ibv_gid`), 16 bytes in network byte order; on RoCE an IPv6 address or a mapped
+/// IPv4 address.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -26,7 +26,7 @@ impl Gid {
         self.0 == [0; 16]
     }
 
-    /// Whether it reaches its own subnet only: `fe80::/10`, and on IPv4 169.254.0.0/16.
+    /// Whether it reaches only its own subnet: `fe80::/10`, and on IPv4 169.254.0.0/16.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -53,7 +53,7 @@ impl From<Ipv6Addr> for Gid {
 }
 
 impl From<Ipv4Addr> for Gid {
-    /// The address in mapped form, as RoCE has it.
+    /// The address in mapped form, as RoCE uses it.
     fn from(address: Ipv4Addr) -> Gid {
         address.to_ipv6_mapped().into()
     }
@@ -68,7 +68,7 @@ impl From<Gid> for Ipv6Addr {
 impl FromStr for Gid {
     type Err = AddrParseError;
 
-    /// From what `Display` writes, an IPv6 address.
+    /// Parses the format of `Display`, an IPv6 address.
     fn from_str(text: &str) -> Result<Gid, AddrParseError> {
         text.parse::<Ipv6Addr>().map(Gid::from)
     }
@@ -86,8 +86,8 @@ impl fmt::Debug for Gid {
     }
 }
 
-/// The kind of a GID (`enum ibv_gid_type` of ibv_query_gid_ex(3)): what its packets look like. Only
-/// GIDs of one kind can talk.
+/// The kind of a GID (`enum ibv_gid_type` of ibv_query_gid_ex(3)), which determines the packet
+/// format. Only GIDs of one kind can communicate.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -104,7 +104,7 @@ impl fmt::Debug for Gid {
 pub enum GidKind {
     /// InfiniBand.
     InfiniBand,
-    /// RoCE version 1: an Ethernet type of its own, which no router forwards.
+    /// RoCE version 1: its own Ethernet type, which no router forwards.
     #[doc(alias = "IBV_GID_TYPE_ROCE_V1")]
     RoceV1,
     /// RoCE version 2: UDP over IPv4 or IPv6.
@@ -113,8 +113,8 @@ pub enum GidKind {
 }
 
 impl GidKind {
-    /// One of these, by the kind: `endpoint` gives each kind its code where the compiler counts
-    /// them.
+    /// Returns the argument for this kind. `endpoint` assigns each kind its code here, where the
+    /// compiler checks that all are covered.
     #[doc(hidden)]
     pub fn choose<T>(self, infiniband: T, roce_v1: T, roce_v2: T) -> T {
         match self {
@@ -139,9 +139,9 @@ impl fmt::Display for GidKind {
 pub fn apart(from: (Gid, GidKind), to: (Gid, GidKind)) -> Option<&'static str> {
     let ((mine, kind), (theirs, its_kind)) = (from, to);
     if kind != its_kind {
-        Some("GIDs of different kinds do not talk")
+        Some("GIDs of different kinds cannot communicate")
     } else if kind != GidKind::InfiniBand && mine.is_ipv4() != theirs.is_ipv4() {
-        Some("IPv4 and IPv6 do not talk")
+        Some("IPv4 and IPv6 cannot communicate")
     } else if mine.is_link_local() != theirs.is_link_local() {
         Some("a link-local GID does not leave its subnet")
     } else {
@@ -159,7 +159,7 @@ mod tests {
 
     /// Proves R18.22, R18.23.
     #[test]
-    fn what_can_talk() {
+    fn gids_that_can_communicate() {
         use GidKind::*;
         let ipv4 = "::ffff:10.0.0.1";
         for (mine, kind, theirs, its_kind, talk) in [

@@ -1,4 +1,4 @@
-//! The numbers, states, transports and errors of verbs: terms that all crates share.
+//! The numbers, states, transports and errors of verbs, which all crates share.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The operations whose memory a device fetches on demand.
+//! The operations that support on-demand paging.
 
 use bitflags::bitflags;
 

@@ -23,7 +23,7 @@ macro_rules! rates {
             )*
         }
 
-        /// Each rate with its Mbit/s, and what multiple of 2.5 Gbit/s it counts as, if any.
+        /// Each rate with its Mbit/s, and its multiple of 2.5 Gbit/s, if any.
         const RATES: [(StaticRate, u32, Option<u32>); 23] = [$(($name, $mbps, $mult)),*];
     };
 }
@@ -84,14 +84,14 @@ impl StaticRate {
         RATES.iter().find(|rate| rate.0 == self).map(|rate| rate.1)
     }
 
-    /// The rate of exactly so many Mbit/s (`mbps_to_ibv_rate`).
+    /// The rate of exactly this many Mbit/s (`mbps_to_ibv_rate`).
     #[doc(alias = "mbps_to_ibv_rate")]
     pub fn from_mbps(mbps: u32) -> Option<StaticRate> {
         RATES.iter().find(|rate| rate.1 == mbps).map(|rate| rate.0)
     }
 
     /// The multiple of 2.5 Gbit/s that it counts as (`ibv_rate_to_mult`); `None` for `Unlimited`
-    /// and for rates that are between.
+    /// and for rates in between.
     #[doc(alias = "ibv_rate_to_mult")]
     pub fn to_mult(self) -> Option<u32> {
         RATES.iter().find(|rate| rate.0 == self).and_then(|rate| rate.2)
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rate_is_found_again() {
+    fn each_rate_round_trips() {
         for (rate, mbps, mult) in RATES {
             assert_eq!(StaticRate::from_c(rate.to_c()), Some(rate));
             assert_eq!((rate.to_mbps(), StaticRate::from_mbps(mbps)), (Some(mbps), Some(rate)));

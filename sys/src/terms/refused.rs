@@ -1,26 +1,26 @@
-//! Errors that carry an object: a refused verb gives back what it was given.
+//! Errors that carry an object: a refused verb returns its arguments.
 //!
 //! They do not implement `std::error::Error`, because `std`, anyhow and eyre convert only errors
-//! that are `Send`, `Sync` and `'static`, and an object may be none of these. [`drops_its_object`]
-//! gives them conversions of their own, which drop the object and keep the plain error.
+//! that are `Send`, `Sync` and `'static`, and an object may lack these. [`drops_its_object`] gives
+//! them separate conversions, which drop the object and keep the plain error.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use crate::terms::error::Error;
 
-/// A refused verb: the object, as it was, and the reason.
+/// A refused verb: the unchanged object, and the reason.
 ///
 /// `?` in a function that returns [`Error`] keeps the reason and drops the object. So does `?` into
 /// `Box<dyn Error>`, `Box<dyn Error + Send + Sync>`, and, with the features `anyhow` and `eyre`,
-/// `anyhow::Error` and `eyre::Report`. It works for every object, also for one that may not leave
-/// its thread or that borrows. **This conversion is where the object goes**: a buffer returns to
-/// its pool, a queue pair or a device is closed. To keep the object, take it out before:
+/// `anyhow::Error` and `eyre::Report`. It works for every object, including one that borrows or
+/// must stay on its thread. **This conversion drops the object**: a buffer returns to its pool, a
+/// queue pair or a device is closed. To keep the object, take it out first:
 /// [`into_object`](Self::into_object), [`into_parts`](Self::into_parts).
 ///
-/// A `Refused` is not a [`std::error::Error`] itself, its [`error`](Self::error) is. So anyhow's
-/// and eyre's `context` need it: `.map_err(Refused::into_error).context("..")`. The same holds for
-/// a `#[source]` or `#[from]` of thiserror, whose field is an [`Error`].
+/// A `Refused` is not a [`std::error::Error`] itself; its [`error`](Self::error) is. So for
+/// anyhow's and eyre's `context`, write `.map_err(Refused::into_error).context("..")`. The same
+/// holds for a `#[source]` or `#[from]` of thiserror, whose field is an [`Error`].
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -50,7 +50,7 @@ impl<T, E> Refused<T, E> {
     }
 
     /// The reason, which is an ordinary error. (A method as well as a field, because every error
-    /// that carries an object has it.)
+    /// that carries an object has the method.)
     pub fn error(&self) -> &E {
         &self.error
     }
@@ -60,12 +60,12 @@ impl<T, E> Refused<T, E> {
         self.object
     }
 
-    /// The reason. The object is dropped.
+    /// The reason. Drops the object.
     pub fn into_error(self) -> E {
         self.error
     }
 
-    /// The same reason, for what `f` makes of the object.
+    /// The same reason, with the object replaced by the result of `f`.
     #[doc(hidden)]
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U, E> {
         let (object, error) = self.into_parts();
@@ -98,8 +98,8 @@ impl<T> From<Refused<T>> for Error {
     }
 }
 
-/// Makes `?` convert an error that carries an object, whatever the object is: generic parameters in
-/// brackets, and the type, which has a method `into_error`.
+/// Makes `?` convert an error that carries any object. It takes generic parameters in brackets, and
+/// the type, which has a method `into_error`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __drops_its_object {
@@ -131,7 +131,7 @@ macro_rules! __drops_its_object {
         /// With the feature `eyre`: keeps the plain error and drops the object.
         #[cfg(feature = "eyre")]
         impl<$($params)*> From<$carrier> for $crate::terms::refused::eyre::Report {
-            #[track_caller] // the report shows the place of the `?`
+            #[track_caller] // the report shows the location of the `?`
             fn from(carrier: $carrier) -> Self {
                 carrier.into_error().into()
             }
@@ -155,14 +155,14 @@ mod tests {
     use std::rc::Rc;
 
     #[test]
-    fn what_is_refused_comes_apart() {
+    fn a_refusal_comes_apart() {
         let refused = |object: u8| Refused::new(object, "why");
         assert_eq!((refused(7).into_object(), refused(7).into_error()), (7, "why"));
         assert_eq!((*refused(7).error(), refused(7).to_string()), ("why", "why".to_owned()));
         assert_eq!(refused(7).map(u32::from).into_parts(), (7u32, "why"));
     }
 
-    /// The conversion drops the object there and then, and keeps the error with its sources.
+    /// The conversion drops the object immediately, and keeps the error with its sources.
     #[test]
     fn a_conversion_drops_the_object_and_keeps_the_error() {
         let object = Rc::new(7);

@@ -1,7 +1,8 @@
 //! The states of a queue pair, as types.
 //!
-//! A state is what this program requested last, not what the device reports: a device moves a queue
-//! pair to the error state by itself, and posts then succeed and are flushed (rule R8.15).
+//! A state is the one that the program requested last, not the one that the device reports. A
+//! device may move a queue pair to the error state by itself; posts then succeed and are flushed
+//! (rule R8.15).
 
 use crate::types::ibv_qp_state;
 
@@ -20,17 +21,15 @@ pub enum Rtr {}
 /// [R8.15]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-15
 #[derive(Debug)]
 pub enum Rts {}
-/// SQD while the send queue drains ([`State`], [R8.21]): sends that have
-/// begun are finished, later ones are accepted and held ([R8.19]).
-/// `into_sqd` leads on.
+/// SQD while the send queue drains ([`State`], [R8.21]): sends that have begun are finished, later
+/// ones are accepted and held ([R8.19]). `into_sqd` continues to SQD.
 ///
 /// [R8.19]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-19
 /// [R8.21]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-21
 #[derive(Debug)]
 pub enum Draining {}
-/// SQD ([`State`]), send queue drained: sends are accepted and held
-/// ([R8.19]). Only here attributes may change, and from here alone the
-/// way leads back to RTS ([R8.21]).
+/// SQD ([`State`]), send queue drained: sends are accepted and held ([R8.19]). Attributes may
+/// change only here, and only this state leads back to RTS ([R8.21]).
 ///
 /// [R8.19]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-19
 /// [R8.21]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-21
@@ -105,7 +104,7 @@ pub trait State: sealed::Sealed + Send + Sync + 'static {
     const STATE: QpState;
 }
 
-/// A state as a value, for states known at run time only (`enum ibv_qp_state`).
+/// A state as a value, for states known only at run time (`enum ibv_qp_state`).
 ///
 /// ```
 /// # use proverbs::prelude::*;

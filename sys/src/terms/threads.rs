@@ -1,9 +1,9 @@
-//! How many threads the objects of a domain are used by.
+//! How many threads may use the objects of a domain.
 
 use std::marker::PhantomData;
 
-/// Any thread may use the object, one at a time (`threads` of a [`Profile`]): it is
-/// `Send`, and the provider has its locks.
+/// Any thread may use the object, one at a time (`threads` of a [`Profile`]). It is `Send`, and the
+/// provider uses locks.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -18,9 +18,8 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 pub enum AnyThread {}
 
-/// The object is in a lane (`threads` of a [`Profile`]): it stays on the thread
-/// that made it, so it is not `Send`, and the provider may leave its locks out (ibv_alloc_td(3)).
-/// See [`Lane`].
+/// The object is in a lane (`threads` of a [`Profile`]). It stays on the thread that made it, so it
+/// is not `Send`, and the provider may omit its locks (ibv_alloc_td(3)). See [`Lane`].
 ///
 /// [`Lane`]: https://docs.rs/proverbs/latest/proverbs/device/struct.Lane.html
 /// [`Profile`]: https://docs.rs/proverbs/latest/proverbs/trait.Profile.html
@@ -34,8 +33,8 @@ pub type StaysOnItsThread = dyn AllocLaneOnItsThread;
 /// Appears in the `!Send` diagnostic of the members of a lane.
 pub trait AllocLaneOnItsThread {}
 
-/// [`AnyThread`] or [`InLane`] (ibv_alloc_td(3)), in a [`Profile`]: where a queue
-/// pair, the queues that it is created on and their domain may be used.
+/// [`AnyThread`] or [`InLane`] (ibv_alloc_td(3)), in a [`Profile`]: the threads that may use a
+/// queue pair, the queues that it is created on and their domain.
 ///
 /// Objects of a lane stay on its thread ([R17.8],
 /// [R17.9]).

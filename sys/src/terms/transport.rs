@@ -11,25 +11,24 @@ pub enum Rc {}
 #[doc(alias = "IBV_QPT_UC")]
 #[derive(Debug)]
 pub enum Uc {}
-/// Unreliable datagram (`IBV_QPT_UD`, a [`Transport`]): SEND only, one packet a message, each with
-/// its destination.
+/// Unreliable datagram (`IBV_QPT_UD`, a [`Transport`]): only SEND, one packet per message, each
+/// with its own destination.
 #[doc(alias = "IBV_QPT_UD")]
 #[derive(Debug)]
 pub enum Ud {}
 /// Scalable reliable datagram of Amazon's EFA (SRD, a [`Transport`] of `IBV_QPT_DRIVER`): SEND,
-/// RDMA READ and WRITE, each to a destination of its own, each acknowledged, and **in no order**
+/// RDMA READ and WRITE, each with its own destination, each acknowledged, and **in no order**
 /// ([R27.1]).
 ///
-/// Messages arrive and complete in any order, also those to one peer. So nothing here relies on it:
-/// every work request has a completion of its own ([R27.3]), there is no
-/// fence ([R27.5]), and in one post only WRITEs follow a WRITE
-/// ([R27.4]). What a later post relies on is for the program to wait
-/// for: the *completion* of a WRITE says that it is there, and a
-/// [`RdmaWriteWithImm`] tells the peer so of itself.
+/// Messages arrive and complete in any order, even those to one peer. So nothing here relies on an
+/// order: every work request has its own completion ([R27.3]), there is no fence ([R27.5]), and in
+/// one post only WRITEs follow a WRITE ([R27.4]). If a later post relies on an earlier one, the
+/// program must wait. The *completion* of a WRITE shows that the data has arrived, and a
+/// [`RdmaWriteWithImm`] notifies the peer.
 ///
 /// A queue pair is created by `create_qp`, moved by [`UdInit`], [`UdRtr`] and [`SrdRts`], and sends
-/// as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH before
-/// them, and [`sender`], which has an example, says whose they are.
+/// like UD, with an address handle, to any number of peers. Arrivals do not begin with a GRH.
+/// [`sender`] identifies their senders, and has an example.
 ///
 /// [R27.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-1
 /// [R27.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-3
@@ -44,10 +43,9 @@ pub enum Ud {}
 #[derive(Debug)]
 pub enum Srd {}
 
-/// Extended reliable connected (`IBV_QPT_XRC_SEND`, a [`Transport`]): as [`Rc`], but that each work
-/// request names a shared receive queue at the peer ([R26.1]). A queue
-/// pair of it is an **initiator**, which has sends alone. Its peer is a **target**, an
-/// [`XrcTarget`].
+/// Extended reliable connected (`IBV_QPT_XRC_SEND`, a [`Transport`]): like [`Rc`], except that each
+/// work request names a shared receive queue at the peer ([R26.1]). Its queue pair is an
+/// **initiator**, which only sends. Its peer is a **target**, an [`XrcTarget`].
 ///
 /// [R26.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r26-1
 /// [`XrcTarget`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.XrcTarget.html

@@ -1,11 +1,10 @@
-//! Fields of completions that the device and the crate both name.
+//! Fields of completions that both the device and the crate use.
 
 use std::fmt;
 
 use crate::types::ibv_wc_status;
 
-/// The queue that a work request was on (`Completion::direction`): `opcode & IBV_WC_RECV` in C
-/// ([R10.2]).
+/// The queue of a work request (`Completion::direction`): `opcode & IBV_WC_RECV` in C ([R10.2]).
 ///
 /// [R10.2]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-2
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,7 +77,8 @@ statuses! {
     BadResp = IBV_WC_BAD_RESP_ERR, "bad response";
     LocAccess = IBV_WC_LOC_ACCESS_ERR, "local access error";
     RemInvReq = IBV_WC_REM_INV_REQ_ERR, "remote invalid request: the message is longer than the peer's receive, or the peer's queue pair does not allow the operation (`access` of its INIT)";
-    RemAccess = IBV_WC_REM_ACCESS_ERR, "remote access error: the key, the range or the rights are not those of a region that the peer has registered";
+    RemAccess = IBV_WC_REM_ACCESS_ERR, "remote access error: the key, the range or the rights do \
+        not match a region that the peer has registered";
     RemOp = IBV_WC_REM_OP_ERR, "remote operation error";
     RetryExc = IBV_WC_RETRY_EXC_ERR, "transport retries exceeded: the peer does not answer";
     RnrRetryExc = IBV_WC_RNR_RETRY_EXC_ERR, "RNR retries exceeded: the peer has no receive posted";
@@ -93,8 +93,8 @@ statuses! {
 }
 
 impl WcStatus {
-    /// Whether the work request was flushed: a consequence of an earlier failure, not a cause
-    /// ([R10.9]).
+    /// Whether the work request was flushed, which is a consequence of an earlier failure, not a
+    /// cause ([R10.9]).
     ///
     /// [R10.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-9
     pub fn is_flush(self) -> bool {

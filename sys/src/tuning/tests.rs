@@ -1,6 +1,6 @@
-//! What is passed to C, by functions that take C's place.
+//! The arguments passed to C, with stubs instead of the C functions.
 
-#![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+#![allow(clippy::undocumented_unsafe_blocks)] // all objects of this file are live
 
 use std::ptr;
 
@@ -51,7 +51,7 @@ fn with<R>(size: usize, ask: impl FnOnce(*mut ibv_context) -> R) -> R {
     ))
 }
 
-/// An answer of each: a completion queue, a queue pair, a region.
+/// The result of each: a completion queue, a queue pair, a region.
 fn all(size: usize) -> [Answer; 3] {
     with(size, |context| {
         let mut cq = ibv_cq { context, handle: 3, ..zeroed() };
@@ -77,7 +77,7 @@ fn all(size: usize) -> [Answer; 3] {
 
 /// Proves R22.1, R22.2, R22.4.
 #[test]
-fn what_is_tuned_reaches_c_as_it_is() {
+fn tuning_reaches_c_unchanged() {
     assert_eq!(all(BARE + ALLOC_NULL_MR), [Ok(()); 3]);
     let expected = ["cq 3, mask 1, 16 or 30 us", "qp 17, 1000000 kbps, 4096, 1024, 0", "pd 5"];
     assert_eq!(seen(), expected);
@@ -86,7 +86,7 @@ fn what_is_tuned_reaches_c_as_it_is() {
     assert_eq!(all(BARE + ALLOC_NULL_MR), [invalid, invalid, denied]);
     ANSWER.set(-1);
     assert_eq!(all(BARE + ALLOC_NULL_MR), [denied; 3]);
-    // What an older library does not reach is not called.
+    // An operation beyond an older library's table is not called.
     assert_eq!(all(BARE + MODIFY_QP_RATE_LIMIT), [denied, denied, none]);
     assert_eq!(all(BARE + MODIFY_CQ), [denied, none, none]);
     assert_eq!(all(BARE), [none; 3]);
@@ -94,7 +94,7 @@ fn what_is_tuned_reaches_c_as_it_is() {
 
 /// Proves R22.3.
 #[test]
-fn options_of_connections_reach_c_as_they_are() {
+fn connection_options_reach_c_unchanged() {
     REPLACED.set(Some(Symbols { set_ece: Some(set), query_ece: Some(query) }));
     let mut qp = ibv_qp { qp_num: 17, ..zeroed() };
     let mut ece = ibv_ece { vendor_id: 0x15b3, options: 0x10, comp_mask: 0 };
@@ -112,8 +112,8 @@ fn options_of_connections_reach_c_as_they_are() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "asks the dynamic linker")]
-fn this_library_has_both_functions() {
+#[cfg_attr(miri, ignore = "uses the dynamic linker")]
+fn the_installed_library_has_both_functions() {
     let symbols = symbols();
     assert!(symbols.set_ece.is_some() && symbols.query_ece.is_some());
 }

@@ -3,10 +3,10 @@
 //! A line with the tag `ib|` is for devices with InfiniBand's connection manager (RoCE and
 //! InfiniBand), and one with `iw|` for iWARP. Each names the function of Linux 6.1 that causes it.
 //! `EVENT I/R T/N "data" L of F`: the depths of initiator and responder, the retries of the
-//! transport and of RNR, and the first bytes of the private data, which are L bytes in a field of
-//! F. Scenarios about these write them down.
+//! transport and of RNR, and the first bytes of the private data, which has L bytes in a field of
+//! F. Scenarios about these print them.
 //!
-//! Seen on Linux 6.1 (rxe and siw) and 7.3 (rxe).
+//! Observed on Linux 6.1 (rxe and siw) and 7.3 (rxe).
 
 use super::{check, scenes};
 use crate::support::{fabric, is_iwarp};
@@ -221,7 +221,7 @@ scenarios! {
         id: rdma_listen: EADDRINUSE
         id: rdma_listen of the other: done
     "#;
-    // iWARP does not have them.
+    // iWARP does not support datagrams.
     @of_datagrams {
         a_listener_of_another_space => r#"
             active: REJECTED 8
@@ -262,12 +262,12 @@ scenarios! {
     }
 }
 
-/// It takes a network whose addresses all seem to be there, which a guest has.
+/// This needs a network on which every address seems to exist, as in a guest.
 #[test]
-fn nobody_answers() {
+fn a_missing_answer() {
     let is_guest = std::env::var("PROVERBS_ADDRESS").is_ok_and(|at| at == "10.77.0.1");
     if is_iwarp() || fabric().is_none() && !is_guest {
-        return println!("not run: the network asks for neighbours, or TCP gives up");
+        return println!("not run: the network resolves neighbours, or TCP gives up");
     }
     // `cm.c: cm_process_send_error`
     check(
@@ -279,7 +279,8 @@ fn nobody_answers() {
     );
 }
 
-/// A line for some devices only names the kernel's source, and differs from what the others say.
+/// A line for only some devices names the kernel's source, and differs from the lines for the
+/// others.
 #[test]
 fn a_difference_names_its_source() {
     for (name, expected) in ALL {

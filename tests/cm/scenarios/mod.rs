@@ -1,11 +1,11 @@
-//! rdma_cm by scenarios: each writes a transcript of its events and of the calls that are refused.
+//! rdma_cm scenarios: each writes a transcript of its events and of rejected calls.
 //!
 //! The same scenario runs on the loopback and on a kernel's device, against the same expectation
 //! (`expected`). A difference between devices is a line of the expectation with the device's tag,
-//! and names the kernel's source. So the loopback differs from a kernel nowhere without a reason.
+//! and names the kernel's source. So the loopback never differs from a kernel without a reason.
 //!
-//! Time may be shorter on the loopback, where no retry waits for a clock. The order of an id's
-//! events, their contents and the outcome are the kernel's.
+//! The loopback may be faster, since its retries do not wait for a clock. The order of an id's
+//! events, their contents and the outcome match the kernel.
 
 mod expected;
 mod scenes;
@@ -24,14 +24,14 @@ use crate::support::{
     address, end, event_channel, fabric, is_iwarp, is_siw, listener, long, routed,
 };
 
-/// The devices of one scenario, its ids by their names, and the transcript.
+/// The devices of one scenario, its ids by name, and the transcript.
 struct Scene {
     channel: EventChannel,
     names: HashMap<IdKey, &'static str>,
-    /// Events that the scenario has not looked at yet.
+    /// Events that the scenario has not used yet.
     kept: VecDeque<Event>,
     transcript: Vec<String>,
-    /// Whether the parameters of connections, and the lengths of private data, are written down.
+    /// Whether connection parameters, and the lengths of private data, are printed.
     in_full: bool,
 }
 
@@ -63,7 +63,7 @@ impl Scene {
         (id, at)
     }
 
-    /// An id on the way to `at`. Its events so far are not written down.
+    /// An id that is ready to connect to `at`. Its events so far are not printed.
     fn client<PS: PortSpace>(
         &mut self,
         who: &'static str,
@@ -76,7 +76,7 @@ impl Scene {
         done(id.advance(&event))
     }
 
-    /// Takes the next event of an id; `None` if there is none in time. A loopback's events are
+    /// Takes the next event of an id; `None` if there is none in time. On a loopback, events are
     /// there when the call that causes them has returned.
     fn take(&mut self, who: &str) -> Option<Event> {
         let wait = if fabric().is_some() { Duration::ZERO } else { long() };
@@ -94,7 +94,7 @@ impl Scene {
         }
     }
 
-    /// An event: its name, its status, the parameters of a connection, and the private data without
+    /// An event: its name, its status, the connection parameters, and the private data without
     /// trailing zeroes.
     fn described(&self, event: &Event) -> String {
         let name = event.kind().name().trim_start_matches("RDMA_CM_EVENT_");
@@ -124,7 +124,7 @@ impl Scene {
         text
     }
 
-    /// Takes the next event of an id, and writes it down.
+    /// Takes the next event of an id, and prints it.
     fn event(&mut self, who: &'static str) -> Event {
         let Some(event) = self.take(who) else {
             panic!("no event of the {who} after\n{}", self.transcript.join("\n"))
@@ -134,12 +134,12 @@ impl Scene {
         event
     }
 
-    /// Like [`event`](Self::event), where nothing waits for it.
+    /// Like [`event`](Self::event), for an event that no step waits for.
     fn sees(&mut self, who: &'static str) {
         drop(self.event(who));
     }
 
-    /// Writes down whether an event of an id is there. The messages that could cause one have been
+    /// Prints whether an event of an id is there. The messages that could cause one have been
     /// processed ([`settle`](Self::settle)).
     fn looks(&mut self, who: &'static str) {
         match self.take_within(who, Duration::ZERO) {
@@ -163,8 +163,8 @@ impl Scene {
         request
     }
 
-    /// The request of the client that found the backlog full. On Linux it comes after seconds. (On
-    /// iWARP it was refused.)
+    /// The request of the client that found the backlog full. On Linux it arrives after seconds.
+    /// (On iWARP it was refused.)
     fn event_of_the_second(&mut self, listening: &CmId<Tcp, Listening, OnChannel>) {
         if is_iwarp() {
             return;
@@ -174,13 +174,13 @@ impl Scene {
         self.sees("second");
     }
 
-    /// Waits until the kernel has processed the messages that were sent before: a request that is
-    /// sent after them comes, and is refused. (It handles messages in their order.)
+    /// Waits until the kernel has processed all earlier messages: a request that is sent after them
+    /// arrives, and is rejected. (It handles messages in order.)
     fn settle(&mut self) {
         if fabric().is_some() {
             return;
         }
-        // Ids with channels of their own: a request is not taken before the scenario takes it.
+        // Ids with their own channels, so that requests to the scenario's ids stay pending.
         let (listening, at) = listener::<Tcp>();
         let server = thread::spawn(move || {
             listening.get_request_timeout(long()).unwrap().reject(&RejectData::none()).unwrap();
@@ -191,7 +191,7 @@ impl Scene {
         server.join().unwrap();
     }
 
-    /// Writes down that a call succeeded, or its error.
+    /// Prints that a call succeeded, or its error.
     fn called<T, F>(&mut self, who: &str, call: &str, result: Result<T, Refused<F>>) -> Option<T> {
         match result {
             Ok(done) => {
@@ -205,10 +205,9 @@ impl Scene {
         }
     }
 
-    /// The events that nothing took are part of the transcript.
+    /// Events that were not taken are part of the transcript.
     fn end(mut self) -> Vec<String> {
-        // A kernel has worker threads of its own. One that is late is not seen here, and does no
-        // harm.
+        // A kernel uses worker threads. A late event is missed here, which does no harm.
         let wait = Duration::from_millis(if fabric().is_some() { 0 } else { 300 });
         while let Some(event) = self.channel.wait_timeout(wait).unwrap() {
             self.kept.push_back(event);
@@ -256,8 +255,8 @@ fn check(run: fn(&mut Scene), expected: &str) {
     assert_eq!(seen, lines(expected, is_iwarp()).join("\n"), "left: this device, {device}");
 }
 
-/// The lines of an expectation for one kind of device: those without a tag, and those with its
-/// own (`ib` or `iw`). The source that a tagged line names is left out.
+/// The lines of an expectation for one kind of device: those without a tag, and those with its own
+/// (`ib` or `iw`). The source in a tagged line is left out.
 fn lines(expected: &str, is_iwarp: bool) -> Vec<&str> {
     let (own, other) = if is_iwarp { ("iw| ", "ib| ") } else { ("ib| ", "iw| ") };
     let lines = expected.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! The scenarios. Each begins with ids of its own; see `expected` for what they must say.
+//! The scenarios. Each creates its own ids; `expected` has the transcripts.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ fn made<S: HasDevice>(
     id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 1, recv: 1 })
 }
 
-/// Asks for a connection. On siw the call itself may be refused.
+/// Requests a connection. On siw the call itself may fail.
 fn ask(s: &mut Scene, who: &str, id: Client, data: &[u8]) -> Option<Pending> {
     let param = ConnParam { private_data: PrivateData::new(data).unwrap(), ..offered() };
     let qp = made(&id).unwrap();
@@ -36,7 +36,7 @@ fn ask(s: &mut Scene, who: &str, id: Client, data: &[u8]) -> Option<Pending> {
     }
 }
 
-/// Parameters whose values are told apart.
+/// Parameters with distinct values.
 fn offered<const N: usize>() -> ConnParam<DefaultProfile, N> {
     ConnParam {
         initiator_depth: ReadDepth::try_from(2).unwrap(),
@@ -60,7 +60,7 @@ fn answer(s: &mut Scene, request: Request<Tcp, OnChannel>, data: &[u8]) -> Optio
     s.called("passive", "rdma_accept", accepted)
 }
 
-/// A connection of both sides, and what they need.
+/// A connection of both sides, and their objects.
 struct Both {
     active: Connected,
     passive: Connected,
@@ -77,7 +77,7 @@ fn connected(s: &mut Scene) -> Both {
     Both { active, passive, listening }
 }
 
-/// The last steps of both sides. On iWARP the answer is the last word.
+/// The last steps of both sides. On iWARP the answer completes the handshake.
 fn established(s: &mut Scene, pending: Pending, accepted: Accepted) -> (Connected, Connected) {
     if is_iwarp() {
         let passive = done(accepted.advance(&s.event("passive")));
@@ -126,7 +126,7 @@ pub fn an_active_side_is_dropped(s: &mut Scene) {
     drop(passive);
 }
 
-/// The id that listens may go before the connections that came by it.
+/// The listening id may be dropped before its connections.
 pub fn a_listener_leaves_its_connections(s: &mut Scene) {
     let Both { active, passive, listening } = connected(s);
     let at = listening.local_addr().unwrap();
@@ -149,7 +149,7 @@ pub fn no_listener(s: &mut Scene) {
     }
 }
 
-/// A service of datagrams does not take connections of its port's number.
+/// A service for datagrams does not accept connections to its port number.
 pub fn a_listener_of_another_space(s: &mut Scene) {
     let (listening, at) = s.server::<Udp>(1);
     let client = s.client("active", at);
@@ -251,7 +251,7 @@ pub fn a_request_is_dropped(s: &mut Scene) {
     s.sees("active");
 }
 
-/// An id that listens goes, with a request that nothing took.
+/// A listening id is dropped with a request that was not taken.
 pub fn a_listener_is_dropped(s: &mut Scene) {
     let (listening, at) = s.server::<Tcp>(1);
     let client = s.client("active", at);
@@ -320,12 +320,12 @@ pub fn an_answer_is_taken_back(s: &mut Scene) {
     drop(pending);
 }
 
-/// A device that is there, or seems to be, and answers nothing. Linux gives up after a minute.
+/// A device that exists, or seems to, and never answers. Linux gives up after a minute.
 pub fn nobody_answers(s: &mut Scene) {
     let silent = fabric().map(|(fabric, _)| (fabric, fabric.open_device()));
     let at = match &silent {
         Some((fabric, device)) => SocketAddr::new(fabric.ip_of(device).unwrap(), 7),
-        // The guest's network device asks for no neighbours.
+        // The guest's network device does not resolve neighbours.
         None => "10.77.0.250:7".parse().unwrap(),
     };
     let tcp = s.client("active", at);
@@ -339,7 +339,7 @@ pub fn nobody_answers(s: &mut Scene) {
     s.sees("other");
 }
 
-/// The second request finds the backlog full. It is heard later, and refused by nothing.
+/// The second request finds the backlog full. It arrives later, and is not refused.
 pub fn a_full_backlog(s: &mut Scene) {
     let (listening, at) = s.server::<Tcp>(1);
     let [one, two] = ["first", "second"].map(|who| s.client(who, at));
@@ -356,7 +356,7 @@ pub fn a_full_backlog(s: &mut Scene) {
     drop((first, second));
 }
 
-/// A request that was dropped comes again after those that find room before.
+/// A dropped request arrives after others that find room first.
 pub fn a_dropped_request_is_overtaken(s: &mut Scene) {
     let (listening, at) = s.server::<Tcp>(1);
     let [one, two, three] = ["first", "second", "third"].map(|who| s.client(who, at));
@@ -377,7 +377,7 @@ pub fn a_dropped_request_is_overtaken(s: &mut Scene) {
     drop((first, second, third));
 }
 
-/// A request that was dropped comes again, and nothing listens any more.
+/// A dropped request is sent again after the listener is gone.
 pub fn a_full_backlog_goes(s: &mut Scene) {
     let (listening, at) = s.server::<Tcp>(1);
     let [one, two] = ["first", "second"].map(|who| s.client(who, at));
@@ -446,7 +446,7 @@ pub fn ports(s: &mut Scene) {
     drop(one);
 }
 
-/// A service of datagrams, with a request for it.
+/// A service for datagrams, with a request for it.
 fn looked_up(s: &mut Scene, data: &[u8]) -> (Lookup, Request<Udp, OnChannel>) {
     let (listening, at) = s.server::<Udp>(1);
     let id = s.client::<Udp>("active", at);

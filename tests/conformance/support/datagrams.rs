@@ -1,4 +1,4 @@
-//! UD queue pairs that know each other.
+//! UD queue pairs that have each other's addresses.
 
 use proverbs::prelude::*;
 use proverbs::state::State;
@@ -23,9 +23,9 @@ impl<P: Profile> Bring<P> for Ud {
     }
 }
 
-/// What a UD queue pair needs to send to others of its device.
+/// Address handles to other UD queue pairs of the same device.
 pub trait Datagrams {
-    /// Gives it an address handle for its own device, and names `qpn` behind it.
+    /// Adds an address handle for its own device, with the destination `qpn`.
     fn way_to(&mut self, dev: &Device, pd: &ProtectionDomain, qpn: u32) -> wr::Destination;
 }
 

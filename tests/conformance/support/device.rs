@@ -7,16 +7,16 @@ use proverbs::Context;
 use proverbs::device::{AddressVector, Gid, LinkLayer, Protocol, Provider};
 use proverbs::loopback::{Fabric, Personality, World};
 
-/// Which device a test expects the behaviour of.
+/// The device whose behaviour a test expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// This crate's software device, which follows IBA.
     Loopback,
-    /// Soft-RoCE; what it does changes with the kernel.
+    /// Soft-RoCE, whose behaviour depends on the kernel.
     Rxe,
-    /// iWARP in software, of Linux.
+    /// Linux's software iWARP.
     Siw,
-    /// Any other, which is taken to follow IBA.
+    /// Any other device, which is expected to follow IBA.
     Hardware,
 }
 
@@ -28,7 +28,10 @@ fn world() -> World {
         Ok("iwarp") => World::iwarp(),
         Ok("unknown") => World::ipv4().provider(Provider::Unknown),
         Ok(other) => {
-            panic!("PROVERBS_WORLD names ipv4, ipv6, infiniband, iwarp or unknown, and not {other}")
+            panic!(
+                "unknown PROVERBS_WORLD {other}; expected ipv4, ipv6, infiniband, iwarp or \
+                unknown"
+            )
         }
     }
 }
@@ -39,13 +42,13 @@ pub struct Device {
     pub ctx: Context,
     pub gid_index: u8,
     pub kind: Kind,
-    /// Of the loopback device.
-    #[allow(dead_code)] // of use to suites with rdma_cm
+    /// Only for the loopback device.
+    #[allow(dead_code)] // used by suites with rdma_cm
     pub fabric: Option<Fabric>,
 }
 
-/// One exact value for each device, by the rule that they differ in: `rxe`, or `rxe before` or
-/// `rxe from` a version of Linux, such as `(6, 12)`; or `siw`.
+/// One exact value for each device, with the rule that explains the difference: `rxe`, or
+/// `rxe before` or `rxe from` a version of Linux, such as `(6, 12)`; or `siw`.
 macro_rules! by_rule {
     ($dev:expr, $rule:literal, loopback: $loopback:expr, rxe: $rxe:expr $(,)?) => {
         by_rule!(@ $dev, $rule, $loopback, $rxe, Rxe, true)
@@ -74,7 +77,7 @@ pub(crate) use by_rule;
 pub fn linux() -> (u32, u32) {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
     let mut numbers = release.split('.').map(|number| number.parse().expect("a number"));
-    let mut number = || numbers.next().expect("a release has two numbers");
+    let mut number = || numbers.next().expect("a kernel release has two numbers");
     (number(), number())
 }
 
@@ -84,8 +87,8 @@ impl Device {
             return Device::loopback(&Device::fabric());
         };
         let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());
-        let gid_index = index.parse().expect("PROVERBS_GID_INDEX is a number");
-        let ctx = Context::open(&name).expect("PROVERBS_DEVICE names a device");
+        let gid_index = index.parse().expect("PROVERBS_GID_INDEX must be a number");
+        let ctx = Context::open(&name).expect("PROVERBS_DEVICE must name a device");
         let kind = match () {
             () if name.starts_with("rxe") => Kind::Rxe,
             () if name.starts_with("siw") => Kind::Siw,
@@ -94,22 +97,22 @@ impl Device {
         Device { ctx, gid_index, kind, fabric: None }
     }
 
-    /// A new fabric, of devices like those that `PROVERBS_PERSONALITY` names, and of the world that
-    /// `PROVERBS_WORLD` does. (Miri shows them with `-Zmiri-env-forward=PROVERBS_PERSONALITY`.)
+    /// A new fabric, with the personality from `PROVERBS_PERSONALITY` and the world from
+    /// `PROVERBS_WORLD`. (Miri needs `-Zmiri-env-forward=PROVERBS_PERSONALITY`.)
     pub fn fabric() -> Fabric {
         Fabric::with(world().personality(Device::personality()))
     }
 
-    /// What the loopback device does where the manual pages leave it open.
+    /// The loopback device's behaviour where the manual pages leave it open.
     pub fn personality() -> Personality {
         match env::var("PROVERBS_PERSONALITY") {
-            Ok(name) => name.parse().expect("PROVERBS_PERSONALITY names a personality"),
+            Ok(name) => name.parse().expect("PROVERBS_PERSONALITY must name a personality"),
             Err(_) => Personality::Plain,
         }
     }
 
-    /// Whether a queue pair that is destroyed or reset takes its completions along that nobody
-    /// polled; `None` if it may, and may not.
+    /// Whether destroying or resetting a queue pair removes its unpolled completions; `None` if it
+    /// sometimes does.
     pub fn takes_completions_along(&self) -> Option<bool> {
         match (self.kind, Device::personality()) {
             (Kind::Rxe, _) | (Kind::Loopback, Personality::Plain | Personality::Rxe) => Some(false),
@@ -118,8 +121,8 @@ impl Device {
         }
     }
 
-    /// Whether it is Soft-RoCE, or the loopback device that imitates it: LOCAL_INV of windows is
-    /// refused there (R1.6).
+    /// Whether it is Soft-RoCE, or the loopback device with its personality, which refuse LOCAL_INV
+    /// of windows (R1.6).
     pub fn is_soft_roce(&self) -> bool {
         match self.kind {
             Kind::Rxe => true,
@@ -129,10 +132,10 @@ impl Device {
     }
 
     /// A new device on this fabric.
-    #[allow(dead_code)] // Other suites than this one choose their fabric.
+    #[allow(dead_code)] // other suites choose their fabric
     pub fn loopback(fabric: &Fabric) -> Device {
         let ctx = fabric.open_device();
-        // On InfiniBand the table has one entry; in other worlds the second is an address of IP.
+        // On InfiniBand the table has one entry; in other worlds the second is an IP address.
         let is_infiniband = ctx.query_port(1).unwrap().link_layer == LinkLayer::InfiniBand;
         let fabric = Some(fabric.clone());
         Device { ctx, gid_index: !is_infiniband as u8, kind: Kind::Loopback, fabric }
@@ -142,12 +145,12 @@ impl Device {
         self.ctx.query_gid(1, self.gid_index).unwrap()
     }
 
-    /// Whether rdma_cm alone connects its queue pairs.
+    /// Whether only rdma_cm connects its queue pairs.
     pub fn is_iwarp(&self) -> bool {
         self.ctx.protocol(1).unwrap() == Protocol::Iwarp
     }
 
-    /// The way to this device itself.
+    /// The address vector of this device itself.
     pub fn vector(&self) -> AddressVector {
         let port = self.ctx.query_port(1).unwrap();
         match port.link_layer {
@@ -171,7 +174,7 @@ impl Device {
     }
 }
 
-/// The text of an error. Miri has words of its own for an errno; they become the C library's.
+/// The text of an error. Miri has its own texts for errnos; they are replaced by the C library's.
 pub fn said(error: &dyn std::fmt::Display) -> String {
     let mut text = error.to_string();
     if cfg!(miri) {
@@ -190,7 +193,7 @@ pub fn said(error: &dyn std::fmt::Display) -> String {
     text
 }
 
-/// How long a test polls for what must come.
+/// A limit on how long a test polls.
 pub struct Deadline {
     what: String,
     polls: u64,
@@ -198,17 +201,17 @@ pub struct Deadline {
     started: Instant,
 }
 
-/// The loopback device works in polls: retries of a lost message take hundreds.
+/// The loopback device works during polls: retries of a lost message take hundreds.
 const LOOPBACK_POLLS: u64 = 20_000;
 
 impl Deadline {
-    /// One poll found nothing new.
+    /// Counts a poll that found nothing new.
     pub fn tick(&mut self, so_far: &dyn std::fmt::Debug) {
         self.polls += 1;
-        // Others share the processors.
+        // Other processes share the processors.
         std::thread::yield_now();
         let enough = !self.on_loopback || self.polls > LOOPBACK_POLLS;
-        // A real device or another thread takes its time; this only ends a test that would hang.
+        // A real device or another thread takes time; this only ends a test that would hang.
         let most = if super::must_fail() { Duration::from_secs(10) } else { super::long() };
         let over = enough && self.started.elapsed() > most;
         assert!(!over, "after {} polls: {}; so far: {so_far:?}", self.polls, self.what);

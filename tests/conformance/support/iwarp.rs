@@ -1,4 +1,4 @@
-//! Pairs on iWARP, which rdma_cm alone connects: both ends on one channel, in one thread.
+//! Pairs on iWARP, which only rdma_cm connects: both ends on one channel, in one thread.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -15,14 +15,17 @@ use steps::{done, event_of, next_event};
 #[path = "../../cm/steps.rs"]
 mod steps;
 
-/// A listener of this device's and an id on the way to it, on one channel.
+/// A listening id of this device and an id that connects to it, on one channel.
 pub fn ends(
     dev: &Device,
 ) -> (EventChannel, CmId<Tcp, Listening, OnChannel>, CmId<Tcp, RouteResolved, OnChannel>) {
     let (channel, ip) = match &dev.fabric {
         Some(fabric) => (EventChannel::on(fabric).unwrap(), fabric.ip_of(&dev.ctx).unwrap()),
         None => {
-            let ip = std::env::var("PROVERBS_ADDRESS").expect("it is the device's address");
+            let ip = std::env::var("PROVERBS_ADDRESS").expect(
+                "the listener has the device's \
+                address",
+            );
             (EventChannel::new().unwrap(), ip.parse().unwrap())
         }
     };
@@ -38,17 +41,17 @@ pub fn ends(
 }
 
 thread_local! {
-    /// A connection ends with its ids.
+    /// A connection ends when its ids are dropped.
     static KEPT: RefCell<Vec<CmId<Tcp, Established, OnChannel>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Ends the connections of this thread, so that their ids keep no device open.
-#[allow(dead_code)] // of other suites than conformance
+/// Ends the connections of this thread, so that their ids do not keep a device open.
+#[allow(dead_code)] // used by other suites than conformance
 pub fn let_ids_go() {
     KEPT.with_borrow_mut(Vec::clear);
 }
 
-/// Connects two queue pairs in RESET. The ids live as long as the test's thread, or until
+/// Connects two queue pairs in RESET. The ids live until the test's thread ends, or until
 /// [`let_ids_go`].
 #[allow(clippy::type_complexity)]
 pub fn connect<P: Profile, Q: Profile>(
@@ -78,7 +81,7 @@ where
         ..AcceptParam::default()
     };
     let accepted = request.accept(b, &param).unwrap();
-    // Each side is told for itself.
+    // Each side gets its own event.
     let event = next_event(&channel);
     let (here, there) = if event.id() == accepted.id().key() {
         let here = done(accepted.advance(&event));

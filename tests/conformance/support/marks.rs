@@ -1,26 +1,26 @@
-//! Marks at tests that some devices cannot pass. A marked test is executed on those devices all the
-//! same, in a process of its own, since a panic in the middle may abort. It must fail there, by the
-//! rule that the mark names. So a mark that is no longer true fails the suite.
+//! Marks at tests that some devices cannot pass. A marked test still runs on those devices, in its
+//! own process, since a panic in the middle may abort. It must fail there with the reason that the
+//! mark gives, so an outdated mark fails the suite.
 
 use std::env;
 use std::process::Command;
 
-/// Which devices cannot pass a test, and how they fail it.
+/// The devices that cannot pass a test, and how they fail it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
-    /// iWARP: the crate refuses the operation, and its error names the rule.
+    /// iWARP: the crate rejects the operation, and its error has the rule's words.
     Iwarp,
-    /// iWARP does otherwise, by the rule.
+    /// iWARP deviates, as the rule describes.
     IwarpOtherwise,
-    /// siw does otherwise, by the rule. The loopback's iWARP passes.
+    /// siw deviates, as the rule describes. The loopback's iWARP passes.
     Siw,
     /// Devices whose completions do not cover earlier unsignaled sends: the error says so.
     NoRings,
-    /// Devices that may touch memory after its deregistration: the error says so.
+    /// Devices that may access memory after its deregistration: the error says so.
     KeptRegions,
 }
 
-/// At the beginning of a test: on these devices it fails, by this rule, under this condition. The
+/// At the beginning of a test: on these devices it fails, by this rule, if the condition holds. The
 /// variants are those of [`On`].
 macro_rules! fails_on {
     ($on:ident, $rule:literal) => {
@@ -39,10 +39,10 @@ macro_rules! fails_on {
 }
 pub(crate) use fails_on;
 
-/// Says to a child that it is one, and executes the test itself.
+/// Tells a child process to run the test itself.
 const CHILD: &str = "PROVERBS_MARKED";
 
-/// Whether this process executes a test that must fail, so that it need not wait for long.
+/// Whether this process runs a test that must fail, so that it need not wait long.
 pub fn must_fail() -> bool {
     env::var_os(CHILD).is_some()
 }
@@ -62,7 +62,7 @@ impl On {
         }
     }
 
-    /// What the failure says, one of these. On siw something else may be missing first, such as a
+    /// The possible messages of the failure. On siw something else may be missing first, such as a
     /// verb.
     fn words(self, rule: &str) -> &'static [&'static str] {
         match (self, rule) {
@@ -74,7 +74,7 @@ impl On {
             (On::Iwarp, "R24.5") => &["which has no transitions of the program's"],
             (On::Iwarp, "R24.6") => &["(R24.6)"],
             (On::Iwarp, "R15.1") => &["no such extended posting"],
-            (On::Iwarp, _) => panic!("what does a failure by {rule} say?"),
+            (On::Iwarp, _) => panic!("{rule} has no failure message"),
             (On::IwarpOtherwise | On::Siw, _) => &[""],
             (On::NoRings, _) => &["earlier unsignaled sends"],
             (On::KeptRegions, _) => &["after its deregistration"],
@@ -82,13 +82,13 @@ impl On {
     }
 }
 
-/// Whether the device under test cannot pass the test that `here` is in, as another process has
+/// Whether the device under test cannot pass the test that contains `here`, as another process has
 /// just confirmed.
 pub fn is_known_to_fail(here: &str, on: On, rule: &str) -> bool {
     if !on.is_here() || must_fail() {
         return false;
     }
-    // The crate's name is in front, and this function's place behind.
+    // The crate's name precedes it, and this closure's follows.
     let name = here.replace("::{{closure}}", "");
     let name = name.split_once("::").expect("a path").1.trim_end_matches("::here");
     let suite = env::current_exe().expect("the suite");
@@ -99,7 +99,7 @@ pub fn is_known_to_fail(here: &str, on: On, rule: &str) -> bool {
         .env(CHILD, "1")
         .env("RUST_BACKTRACE", "0")
         .output()
-        .expect("timeout of coreutils runs the suite");
+        .expect("cannot run timeout(1) of coreutils");
     let said = [child.stdout, child.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     let said = said.concat();
     assert!(said.contains("running 1 test"), "there is no test {name}:\n{said}");

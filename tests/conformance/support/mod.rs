@@ -1,5 +1,5 @@
-//! What the tests share: a device, connected pairs, polling with an end, buffers whose bytes are
-//! known.
+//! Shared by the tests: a device, connected pairs, polling with a limit, buffers with known
+//! content.
 
 mod bufs;
 mod datagrams;
@@ -19,20 +19,20 @@ pub use datagrams::{Datagrams, QKEY};
 pub(crate) use device::by_rule;
 pub use device::{Device, Kind, linux, said};
 #[cfg(feature = "cm")]
-#[allow(unused_imports)] // of other suites than this one
+#[allow(unused_imports)] // used by other suites
 pub use iwarp::{ends, let_ids_go};
 #[allow(unused_imports)]
 pub(crate) use marks::fails_on;
-#[allow(unused_imports)] // of other suites than conformance
+#[allow(unused_imports)] // used by other suites than conformance
 pub use marks::{On, is_known_to_fail, must_fail};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
-#[allow(unused_imports)] // of other suites than this one
+#[allow(unused_imports)] // used by other suites
 pub use patience::long;
 pub use poll::{Done, complete, drained, left_behind, poll, poll_empty, stop, until};
 pub use scripted::{Say, Scripted};
 pub use wire::Wire;
 
-/// Without rdma_cm there are none.
+/// Without rdma_cm there are no ids.
 #[cfg(not(feature = "cm"))]
 #[allow(dead_code)]
 pub fn let_ids_go() {}

@@ -8,11 +8,13 @@ use proverbs::transport::Transport;
 
 use super::device::Device;
 
-/// What a test may want otherwise.
+/// The settings that a test may change.
 #[derive(Clone, Copy)]
 pub struct Wish {
     pub depth: Depth,
     pub cqe: u32,
+    /// Whether the queue pairs of a completion queue share its entries.
+    pub shares: bool,
     pub buffers: usize,
     pub size: usize,
     pub access: QpAccess,
@@ -20,7 +22,7 @@ pub struct Wish {
     pub timeout: Timeout,
     pub retry_cnt: u8,
     pub psn: u32,
-    /// RC: reads and atomics that each side serves at once.
+    /// RC: the reads and atomics that each side serves at once.
     pub responder_depth: u8,
 }
 
@@ -29,6 +31,7 @@ impl Wish {
         Wish {
             depth: Depth { send: 8, recv: 8 },
             cqe: 60,
+            shares: false,
             buffers: 40,
             size: 256,
             access: QpAccess::all(),
@@ -62,9 +65,9 @@ impl AnyDepth for NoReads {
 pub type Fresh<'pd, T, P> =
     (QueuePair<T, Reset, P>, &'pd ProtectionDomain<<P as Profile>::Threads>);
 
-/// How a transport gets from RESET to RTS.
+/// The transitions of a transport from RESET to RTS.
 pub trait Bring<P: Profile>: HasBothQueues + Sized {
-    /// Two queue pairs of one device, connected to each other.
+    /// Connects two queue pairs of one device to each other.
     #[allow(clippy::type_complexity)]
     fn connect<Q: Profile>(
         (a, _): Fresh<'_, Self, P>,
@@ -79,9 +82,9 @@ pub trait Bring<P: Profile>: HasBothQueues + Sized {
         (<Self as Bring<P>>::up(a, dev, nb, wish), <Self as Bring<Q>>::up(b, dev, na, wish))
     }
 
-    /// The initiator depth of one on RC.
+    /// The initiator depth on RC.
     fn depth() -> <P::Initiator as Initiator>::Depth {
-        unreachable!("RC alone asks for it")
+        unreachable!("only RC uses it")
     }
 
     fn init(qp: QueuePair<Self, Reset, P>, wish: &Wish) -> QueuePair<Self, Init, P>;
@@ -190,7 +193,7 @@ impl<P: Profile> Bring<P> for Uc {
     }
 }
 
-/// Two queue pairs of one device, connected to each other, and what they work with.
+/// Two connected queue pairs of one device, and their objects.
 pub struct Pair<T: Transport, P: Profile = DefaultProfile> {
     pub a: QueuePair<T, Rts, P>,
     pub b: QueuePair<T, Rts, P>,
@@ -213,8 +216,10 @@ impl<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>> Pair<T, P> {
     pub fn on(dev: Device, wish: &Wish) -> Self {
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(wish.buffers, wish.size).unwrap();
-        let ca = dev.ctx.create_cq(wish.cqe).unwrap();
-        let cb = dev.ctx.create_cq(wish.cqe).unwrap();
+        let [ca, cb] = [(); 2].map(|()| {
+            let builder = dev.ctx.cq(wish.cqe);
+            if wish.shares { builder.shared_budget() } else { builder }.create().unwrap()
+        });
         let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
         let (a, b) = T::connect((a, &pd), (b, &pd), &dev, wish);

@@ -1,4 +1,4 @@
-//! Polling until what must come has come.
+//! Polling until the expected completions have arrived.
 
 use std::fmt::Debug;
 
@@ -25,7 +25,7 @@ impl<E: Debug> Done<E> {
     pub fn sent(self) -> Sent<E> {
         match self {
             Done::Sent(sent) => sent,
-            other => panic!("{other:?} is no sent work request"),
+            other => panic!("{other:?} is not a sent work request"),
         }
     }
 
@@ -33,7 +33,7 @@ impl<E: Debug> Done<E> {
     pub fn received(self) -> Received<E> {
         match self {
             Done::Received(received) => received,
-            other => panic!("{other:?} is no arrival on RC or UC"),
+            other => panic!("{other:?} is not an arrival on RC or UC"),
         }
     }
 
@@ -41,11 +41,11 @@ impl<E: Debug> Done<E> {
     pub fn datagram(self) -> UdReceived<E> {
         match self {
             Done::Datagram(received) => received,
-            other => panic!("{other:?} is no arrival on UD"),
+            other => panic!("{other:?} is not an arrival on UD"),
         }
     }
 
-    /// The failure, which has this direction and status.
+    /// The failure. Checks its direction and status.
     #[track_caller]
     pub fn failed(self, direction: Direction, status: WcStatus) -> Failed<E> {
         match self {
@@ -53,7 +53,7 @@ impl<E: Debug> Done<E> {
                 assert_eq!((failed.direction, failed.error.status), (direction, status));
                 failed
             }
-            other => panic!("{other:?} is no failure"),
+            other => panic!("{other:?} is not a failure"),
         }
     }
 
@@ -64,7 +64,7 @@ impl<E: Debug> Done<E> {
     }
 }
 
-/// The next completion, of a queue pair that is destroyed or reset, if it has left any.
+/// The next completion of a queue pair that was destroyed or reset, if it left any.
 #[track_caller]
 pub fn left_behind<E: Owned + Debug>(dev: &Device, cq: &mut CompletionQueue<E>) -> Option<Done<E>> {
     if dev.takes_completions_along() == Some(false) {
@@ -83,7 +83,7 @@ pub fn left_behind<E: Owned + Debug>(dev: &Device, cq: &mut CompletionQueue<E>) 
 #[track_caller]
 pub fn poll<E: Owned + Debug>(dev: &Device, cq: &mut CompletionQueue<E>, n: usize) -> Vec<Done<E>> {
     let mut done = Vec::new();
-    let mut deadline = dev.deadline(&format!("{n} completions must come"));
+    let mut deadline = dev.deadline(&format!("{n} completions"));
     while done.len() < n {
         match cq.poll_one().unwrap().map(Completion::outcome) {
             None => deadline.tick(&done),
@@ -97,10 +97,10 @@ pub fn poll<E: Owned + Debug>(dev: &Device, cq: &mut CompletionQueue<E>, n: usiz
     done
 }
 
-/// A completion of a ring: its status, and what it released.
+/// A completion of a ring: its status, and the entries that it released.
 pub type Ringed<E> = (Result<(), WcStatus>, Vec<E>);
 
-/// The next `n` completions, all of `qp`'s ring: status, and what each released.
+/// The next `n` completions, all of `qp`'s ring: status and released entries of each.
 #[track_caller]
 pub fn complete<T, S, P>(
     dev: &Device,
@@ -115,7 +115,7 @@ where
     P::Entry: Owned + Debug,
 {
     let mut done = Vec::new();
-    let mut deadline = dev.deadline(&format!("{n} completions of the ring must come"));
+    let mut deadline = dev.deadline(&format!("{n} completions of the ring"));
     while done.len() < n {
         match cq.poll_one().unwrap().map(Completion::outcome) {
             None => deadline.tick(&done),
@@ -124,13 +124,13 @@ where
                 let status = completed.status.map_err(|error| error.status);
                 done.push((status, completed.released.collect()));
             }
-            Some(_) => panic!("a completion of no ring; so far: {done:?}"),
+            Some(_) => panic!("not a completion of a ring; so far: {done:?}"),
         }
     }
     done
 }
 
-/// Polls until a poll finds nothing, dropping what comes. Gives the number.
+/// Polls until a poll finds nothing, and drops the completions. Returns their number.
 pub fn poll_empty<E: Owned>(cq: &mut CompletionQueue<E>) -> usize {
     let mut count = 0;
     while let Some(completion) = cq.poll_one().unwrap() {
@@ -140,7 +140,7 @@ pub fn poll_empty<E: Owned>(cq: &mut CompletionQueue<E>) -> usize {
     count
 }
 
-/// Stops the send queue, and waits until it stands still: before, no other transition is legal.
+/// Stops the send queue, and waits until it has stopped. Before that no other transition is legal.
 #[track_caller]
 pub fn stop<T, P>(dev: &Device, qp: QueuePair<T, Rts, P>) -> QueuePair<T, Sqd, P>
 where
@@ -153,7 +153,7 @@ where
 
 /// Waits until the send queue has drained.
 #[track_caller]
-#[allow(dead_code)] // Other suites than this one change nothing in SQD.
+#[allow(dead_code)] // other suites change nothing in SQD
 pub fn drained<T, P>(dev: &Device, mut qp: QueuePair<T, Draining, P>) -> QueuePair<T, Sqd, P>
 where
     T: Transport,
@@ -172,7 +172,7 @@ where
     }
 }
 
-/// Waits for a state that a device comes to by itself.
+/// Waits for a state that a device reaches by itself.
 #[track_caller]
 pub fn until(dev: &Device, what: &str, mut is: impl FnMut() -> bool) {
     let mut deadline = dev.deadline(what);

@@ -1,4 +1,4 @@
-//! A stream whose other end does what a test says.
+//! A stream whose other end follows a script.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -7,26 +7,26 @@ use std::thread;
 
 use proverbs::endpoint::{Timed, Timeouts};
 
-/// What the other end does next.
+/// The next action of the other end.
 pub enum Say {
-    /// These bytes come, in one piece at most.
+    /// Sends these bytes, in one piece at most.
     Bytes(Vec<u8>),
-    /// A read fails so.
+    /// A read fails with this error.
     Fail(ErrorKind),
-    /// Nothing comes: a read ends with its time-out.
+    /// Nothing arrives: a read ends with its time-out.
     Silence,
 }
 
-/// Hears everything, `deaf_after` so many bytes, and says what it was told to; then it hangs up.
+/// Receives everything, or `deaf_after` bytes, and sends what the script says; then it hangs up.
 #[derive(Default)]
 pub struct Scripted {
     says: VecDeque<Say>,
     pub heard: Vec<u8>,
-    /// After so many bytes a write ends so: `TimedOut` comes after its time-out. Later ones are
-    /// heard, unless it is `WriteZero`.
+    /// After this many bytes a write fails with this error: `TimedOut` comes after its time-out.
+    /// Later writes succeed, unless it is `WriteZero`.
     pub deaf_after: Option<(usize, ErrorKind)>,
     pub timeouts: Cell<Timeouts>,
-    /// It cannot be held to a time.
+    /// It does not support time-outs.
     pub is_timeless: bool,
 }
 
@@ -43,7 +43,7 @@ impl Read for Scripted {
             Some(Say::Fail(kind)) => Err(kind.into()),
             Some(Say::Silence) => {
                 self.says.push_front(Say::Silence);
-                thread::sleep(self.timeouts.get().read.expect("who waits has a deadline"));
+                thread::sleep(self.timeouts.get().read.expect("a read has a deadline"));
                 Err(ErrorKind::WouldBlock.into())
             }
             Some(Say::Bytes(mut bytes)) => {
@@ -64,7 +64,7 @@ impl Write for Scripted {
         let room = most - self.heard.len();
         if room == 0 {
             if end == ErrorKind::TimedOut {
-                thread::sleep(self.timeouts.get().write.expect("who waits has a deadline"));
+                thread::sleep(self.timeouts.get().write.expect("a write has a deadline"));
             }
             if end == ErrorKind::WriteZero {
                 return Ok(0);

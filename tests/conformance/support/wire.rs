@@ -1,4 +1,4 @@
-//! A stream between two threads. (Miri has sockets, but neither sends nor receives on them.)
+//! A stream between two threads. (Miri has sockets, but can neither send nor receive on them.)
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ impl Read for Wire {
             match came {
                 Ok(bytes) => self.read.extend(bytes),
                 Err(RecvTimeoutError::Timeout) => return Err(ErrorKind::TimedOut.into()),
-                // Nothing more comes once the other end is gone.
+                // Nothing more arrives once the other end is gone.
                 Err(RecvTimeoutError::Disconnected) => {}
             }
         }

@@ -98,7 +98,7 @@ static void connect_qp(struct ibv_qp *qp, uint32_t peer, const union ibv_gid *gi
 	memset(&attr, 0, sizeof(attr));
 	attr.qp_state = IBV_QPS_RTS;
 	attr.sq_psn = PSN;
-	attr.timeout = 18; /* 1 s: a busy machine is no lost peer */
+	attr.timeout = 18; /* 1 s: a busy machine is not a lost peer */
 	attr.retry_cnt = 6;
 	attr.rnr_retry = 7;
 	attr.max_rd_atomic = 1;
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
 	expect(fgets(line, sizeof(line), stdin) != NULL, "the peer is gone");
 	expect(sscanf(line, "%x %32s %" SCNx64 " %x", &peer_qpn, hex, &peer_address,
 		      &peer_rkey) == 4,
-	       "the peer's address is no address");
+	       "the peer's address is invalid");
 	for (int i = 0; i < 16; i++) {
 		unsigned int byte;
 

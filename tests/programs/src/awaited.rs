@@ -1,4 +1,4 @@
-//! What an executor waits for. Miri cannot follow into epoll, and has nothing to wait for.
+//! Awaiting with an executor. Miri does not support epoll, and awaits nothing.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn runtime() -> Option<Runtime> {
 }
 
 impl World {
-    /// Awaits completions in each way that there is, each for so long; the channel comes back.
+    /// Awaits completions in each possible way, each for this long. Returns the channel.
     pub fn awaits<E: Entry + std::marker::Send>(
         &self,
         channel: CompletionChannel,
@@ -43,7 +43,7 @@ impl World {
         Some(channel.into_inner())
     }
 
-    /// Awaits an event of the device for so long.
+    /// Awaits an event of the device for this long.
     pub fn awaits_events(&self, events: DeviceEvents, most: Duration) -> Option<DeviceEvents> {
         let Some(runtime) = runtime() else { return Some(events) };
         let mut events = match runtime.block_on(async { events.into_async() }) {

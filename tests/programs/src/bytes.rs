@@ -1,4 +1,4 @@
-//! The bytes that programs send, receive and open: each is where it belongs.
+//! The bytes that programs send, receive and expose: each is where it belongs.
 
 use proverbs::completion::{Completions, Received, UdReceived, WcOpcode};
 use proverbs::memory::{Access, Entry, Memory, Owned, Remote, Windowed};
@@ -7,7 +7,7 @@ use proverbs::prelude::*;
 use crate::world::{World, lock};
 
 impl World {
-    /// From now on the peer's bytes here are expected.
+    /// From now on a peer may write here.
     pub fn opens<A: Access>(&self, remote: RemoteSlice<A>) {
         let bytes = remote.to_bytes();
         let word = |at: usize| bytes[at..at + 8].iter().fold(0, |all, b| all << 8 | u64::from(*b));
@@ -15,7 +15,7 @@ impl World {
         lock(&self.written).push((rkey, word(0), word(8)));
     }
 
-    /// Nothing was written besides what was aimed at.
+    /// Checks that only the intended bytes were written.
     pub fn untouched<A: Access + Remote, M: Memory>(&self, region: &MemoryRegion<A, M>) {
         let bytes = region.remote().to_bytes();
         let addr = bytes[..8].iter().fold(0, |all, b| all << 8 | u64::from(*b));
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// The bytes of a region that only windows open.
+    /// The bytes of a region that only windows expose.
     pub fn content(&self, region: &MemoryRegion<Windowed<LocalWrite>>) -> Vec<u8> {
         let mut content = vec![0; region.len()];
         if region.read_at(0, &mut content).is_err() {
@@ -41,7 +41,7 @@ impl World {
         content
     }
 
-    /// The bytes are those that a program sends: each one more than that before it.
+    /// Checks that a program sends such bytes: each is one more than the one before.
     fn sent_like_this(&self, bytes: &[u8]) {
         if bytes.windows(2).any(|two| two[1] != two[0].wrapping_add(1)) {
             self.complain(format!("these bytes were never sent: {bytes:x?}"));
@@ -53,7 +53,7 @@ impl World {
             let bytes: Vec<u8> = received.segments().flatten().copied().collect();
             self.sent_like_this(&bytes);
             if bytes.len() != received.byte_len as usize && received.entry.is_some() {
-                self.complain("a message is not as long as its completion says");
+                self.complain("a message and its completion have different lengths");
             }
         }
     }
@@ -63,30 +63,30 @@ impl World {
         self.sent_like_this(&bytes);
         let here = received.entry.is_some();
         if here && bytes.len() != received.payload_len() {
-            self.complain("a datagram is not as long as its completion says");
+            self.complain("a datagram and its completion have different lengths");
         }
         if received.reply_vector(1, 1).is_some() {
             let grh = received.grh();
             let known = grh.is_none_or(|it| it.source().is_some() && it.destination().is_some());
             if here && !known {
-                self.complain("a datagram has a way back, and no source");
+                self.complain("a datagram has a reply vector, but no source");
             }
         }
     }
 
-    /// A READ brings as many bytes as its slice has.
+    /// A READ of this many bytes was posted.
     pub fn reads(&self, len: u64) {
         lock(&self.read).push(len);
     }
 
-    /// Looks at what a completion says, and gives its entry; a selective one is dropped.
+    /// Checks the fields of a completion, and returns its entry; a selective one is dropped.
     pub fn outcome<E: Owned + Bytes>(&self, completion: Completion<'_, E>) -> Option<E> {
         match completion.outcome() {
             Outcome::Sent(sent) => {
                 let read = sent.opcode == WcOpcode::RdmaRead;
                 let bytes = sent.entry.as_ref().map_or(0, |entry| entry.bytes() as u64);
                 if read && !lock(&self.read).contains(&bytes) {
-                    self.complain(format!("a READ brought {bytes} bytes, which none asked for"));
+                    self.complain(format!("a READ returned {bytes} bytes, which none requested"));
                 }
                 sent.entry
             }
@@ -104,7 +104,7 @@ impl World {
     }
 }
 
-/// A buffer with bytes that tell what they are.
+/// A buffer whose bytes depend on `tag`.
 pub fn tagged<C>(mut buf: Buf<C>, len: usize, tag: u8) -> Buf<C> {
     buf.set_len(len);
     let mut byte = tag;
@@ -115,7 +115,7 @@ pub fn tagged<C>(mut buf: Buf<C>, len: usize, tag: u8) -> Buf<C> {
     buf
 }
 
-/// Both at once in one function: the first ends while the second lives.
+/// Two completions in one function: the first ends while the second lives.
 pub fn end_first<'cq, E: Owned>(
     first: Completions<'cq, E>,
     second: Completion<'cq, E>,
@@ -124,7 +124,7 @@ pub fn end_first<'cq, E: Owned>(
     second.into_entry()
 }
 
-/// How many bytes an entry has.
+/// The number of bytes of an entry.
 pub trait Bytes {
     fn bytes(&self) -> usize;
 }

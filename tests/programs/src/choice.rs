@@ -1,4 +1,4 @@
-//! What a turn of a program chooses: the same from the same seed.
+//! The choices of a program's turn, reproducible from a seed.
 
 /// A number below `n` for a place in a program.
 pub fn choice(seed: u64, site: u32, n: usize) -> usize {
@@ -6,7 +6,7 @@ pub fn choice(seed: u64, site: u32, n: usize) -> usize {
     ((u128::from(mixed) * n as u128) >> 64) as usize
 }
 
-/// Of a program, what its turns are drawn from; of a turn, what it chooses by.
+/// From a program's seed, the seed of its turns; from a turn's seed, the seed of its choices.
 pub fn seed(of: u64, number: u64) -> u64 {
     mix(of.wrapping_add(mix(number)))
 }

@@ -1,4 +1,4 @@
-//! Queue pairs that know each other.
+//! Queue pairs that are connected to each other.
 
 use proverbs::bounded::{RetryCount, RnrRetries, RnrRetry, Timeout};
 use proverbs::prelude::*;
@@ -19,7 +19,7 @@ pub fn qkey() -> Qkey {
     Qkey::new(QKEY).unwrap_or(Qkey::MAX)
 }
 
-/// How a transport gets from RESET to RTS; a UD queue pair hears from everybody.
+/// The transitions of a transport from RESET to RTS; a UD queue pair receives from all.
 pub trait Connects: Transport + Sized {
     fn init<P: Profile>(qp: QueuePair<Self, Reset, P>) -> Option<QueuePair<Self, Init, P>>;
 
@@ -44,7 +44,7 @@ impl Connects for Rc {
     ) -> Option<QueuePair<Self, Rts, P>> {
         let qp = Self::init(qp)?.modify(RcRtr::new(to, qpn(peer), psn())).ok()?;
         let depth = <<P::Initiator as Initiator>::Depth as InitiatorDepth>::LEAST;
-        // Who is not there any more is not waited for for ever.
+        // A peer that is gone is not waited for forever.
         let (timeout, retry_cnt) = (Timeout::exponent(10)?, RetryCount::new(0)?);
         let rnr_retry = RnrRetry::Times(RnrRetries::new(1)?);
         qp.modify(RcRts { timeout, retry_cnt, rnr_retry, ..RcRts::new(psn(), depth) }).ok()

@@ -1,4 +1,4 @@
-//! A completion queue that is polled for fields, from its making to its end.
+//! A completion queue with extended polling, from creation to destruction.
 
 use proverbs::completion::{CompletionQueueEx, CompletionTs, DlidPathBits};
 use proverbs::prelude::*;
@@ -8,7 +8,7 @@ use crate::world::{DEPTH, World};
 
 impl World {
     /// Makes such a queue with a queue pair on it, moves that to ERR with buffers outstanding,
-    /// polls some of them, and drops what there is in one of the orders.
+    /// polls some of them, and drops the objects in one of the orders.
     pub fn polls_fields(&self, context: &Context, pd: &ProtectionDomain, order: u8) {
         let clock = context.query_device_ex().ok().and_then(|attr| attr.clock());
         let timed = context.cq(64).fields::<CompletionTs>().create::<Buf>();
@@ -30,7 +30,7 @@ impl World {
         let ended = qp.to_error();
         let mut held = Vec::new();
         if let Ok(completions) = cq.poll() {
-            // What the iterator did not hand out comes with the next poll.
+            // Completions that the iterator did not return come with the next poll.
             for (completion, fields) in completions.take(usize::from(order % 3)) {
                 let _ = fields.dlid_path_bits();
                 held.extend(completion.into_entry());

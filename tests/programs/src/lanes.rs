@@ -1,4 +1,4 @@
-//! A lane, from its making to its end: its members stay on the thread that the call is made on.
+//! A lane, from creation to destruction: its members stay on the calling thread.
 
 use proverbs::device::Lane;
 use proverbs::prelude::*;
@@ -8,8 +8,8 @@ use crate::world::{DEPTH, World};
 profile! { Fast { threads: InLane } }
 
 impl World {
-    /// Makes a lane with a queue pair, moves that to ERR with work outstanding, and drops what
-    /// there is in one of the orders.
+    /// Makes a lane with a queue pair, moves that to ERR with work outstanding, and drops the
+    /// objects in one of the orders.
     pub fn lane(&self, pd: &ProtectionDomain, order: u8) {
         let Some(lane) = self.made(pd.alloc_lane()) else { return };
         let Some(cq) = self.made(lane.create_cq::<Buf>(64)) else { return };

@@ -1,17 +1,17 @@
-//! What generated programs have around them, and what must hold for each of them.
+//! The runtime of generated programs, and the properties that each of them must have.
 //!
 //! | file | what |
 //! |---|---|
-//! | `world` | a fabric, threads, faults, what a turn of a program chooses (`choice`) |
-//! | `oracle`, `bytes` | what must hold |
+//! | `world` | a fabric, threads, faults, the choices of a turn (`choice`) |
+//! | `oracle`, `bytes` | the properties of every program |
 //! | `calls` | the calls that programs are made of |
-//! | `connect`, `profiles` | what programs use besides the crate |
-//! | `awaited` | what an executor waits for |
-//! | `lanes` | what one thread uses |
+//! | `connect`, `profiles` | helpers of programs besides the crate |
+//! | `awaited` | awaiting with an executor |
+//! | `lanes` | objects that one thread uses |
 //! | `fields` | completion queues that are polled for fields |
-//! | `own` | memory of the program's own, contexts that hold other values |
+//! | `own` | the program's own memory, contexts that hold other values |
 //! | `srd` | a transport without order |
-//! | `watch` | nothing sleeps without end |
+//! | `watch` | detects programs that sleep forever |
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err)] // As in the crate itself.
 

@@ -1,8 +1,8 @@
 //! Runs the generated programs: `cargo xtask programs` writes them, compiles them and calls this.
 //!
 //! Arguments: the programs to run and the turns of each, as `N:FROM-TO`, and the seconds that a
-//! turn may take, as `60s`. Each turn says `begin N:T` and `end N:T`, or `fail N:T: why`, and is
-//! the last of its program then.
+//! turn may take, as `60s`. Each turn prints `begin N:T` and `end N:T`, or `fail N:T: why`, which
+//! ends its program.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

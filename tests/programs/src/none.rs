@@ -1,2 +1,2 @@
-// What is compiled when nothing was generated.
+// Compiled if no programs were generated.
 pub const PROGRAMS: &[Program] = &[];

@@ -1,4 +1,4 @@
-//! What must hold for every program.
+//! The properties of every program.
 
 use std::time::{Duration, Instant};
 
@@ -14,29 +14,29 @@ use proverbs::transport::Transport;
 
 use crate::world::{BUFFERS, DEPTH, World, lock};
 
-/// What a queue pair books of its completion queues.
+/// The entries that a queue pair books on its completion queues.
 const BOOKED: u32 = DEPTH.send + 1 + DEPTH.recv;
-/// Polls that find nothing, before nothing is expected: what was delayed comes in some.
+/// Empty polls before nothing more is expected: delayed messages arrive within some.
 const EMPTY: u32 = 8;
-/// As many in a short program in which nothing is delayed.
+/// The same in a short program without delays.
 const EMPTY_AND_CALM: u32 = 2;
-/// As many, while a device waits for a peer that is gone: its retry timer takes 100.
+/// The same while a device waits for a peer that is gone: its retry timer takes 100.
 const RETRIES: u32 = if cfg!(miri) { 120 } else { 300 };
-/// What a call may take longer than it was told to, on a machine with other work.
+/// How much longer than its time limit a call may take, on a busy machine.
 const SLACK: Duration = Duration::from_secs(4);
-/// How long a drain takes at most that has something to wait for.
+/// The longest time for a drain that must wait.
 const DRAIN: Duration = Duration::from_secs(8);
 
 /// Buffers and room.
 impl World {
-    /// Every buffer is in its pool.
+    /// Checks that every buffer is in its pool.
     pub fn home(&self, when: &str) {
         if self.has_forgotten() {
             return;
         }
         let here = |here: usize, all: usize| {
             if here != all {
-                self.complain(format!("{here} of {all} buffers are home {when}"));
+                self.complain(format!("{here} of {all} buffers are free {when}"));
             }
         };
         lock(&self.pools).iter().for_each(|pool| here(pool.available(), pool.count()));
@@ -45,7 +45,7 @@ impl World {
         lock(&self.loud_arenas).iter().for_each(|arena| self.is_whole(arena, when, here));
     }
 
-    /// All of an arena is there, as one block.
+    /// Checks that all of an arena is free, as one block.
     fn is_whole<C>(&self, arena: &Arena<C>, when: &str, here: impl Fn(usize, usize)) {
         here(arena.spare(), arena.count());
         if arena.longest() != arena.len() {
@@ -53,14 +53,14 @@ impl World {
         }
     }
 
-    /// As `home`, while completion queues live that were polled to their end.
+    /// Like `home`, while completion queues live that were polled until empty.
     pub fn home_meanwhile(&self) {
         if !self.is_broken() {
             self.home("while the completion queues live");
         }
     }
 
-    /// What no living queue pair or shared receive queue books is free.
+    /// Checks that only living queue pairs and shared receive queues have bookings.
     pub fn room<E: Entry>(&self, cq: &CompletionQueue<E>, qps: u32, srqs: u32) {
         let booked = BOOKED * qps + BUFFERS as u32 * srqs;
         let (free, all) = (cq.unbooked(), cq.capacity());
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// A living queue pair has its room.
+    /// A living queue pair has its booking.
     pub fn booked<T: Transport, S: State, P: Profile>(
         &self,
         qp: &QueuePair<T, S, P>,
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// What waits in a completion queue has room there, until it is taken.
+    /// Completions in a queue keep their room until they are taken.
     pub fn has_room<E: Owned>(&self, cq: &mut CompletionQueue<E>) {
         let (booked, mut waiting) = (cq.capacity() - cq.unbooked(), 0);
         self.each(cq, self.empty(), |completion| {
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// Not more is outstanding than was asked for; a drain has one work request of its own.
+    /// No more is outstanding than the depths allow; a drain adds one work request.
     pub fn bounded<T: Transport, S: State, P: Profile>(&self, qp: &mut QueuePair<T, S, P>) {
         let drains = std::any::type_name::<S>() == std::any::type_name::<state::Err>();
         let (depth, room) = (qp.depth(), (qp.send_room(), qp.recv_room()));
@@ -109,17 +109,17 @@ impl World {
         }
     }
 
-    /// A call that is refused has changed nothing: as many completions wait.
+    /// A rejected call has changed nothing: the same number of completions wait.
     pub fn waiting<E: Entry>(&self, cq: &mut CompletionQueue<E>) -> usize {
         self.polled(cq.poll()).map_or(0, |completions| completions.len())
     }
 
-    /// Destroys it; if that is refused, the queue is as it was.
+    /// Destroys it; if that is refused, the queue is unchanged.
     pub fn destroy_cq<E: Entry>(&self, mut cq: CompletionQueue<E>) -> Option<CompletionQueue<E>> {
         let before = (self.waiting(&mut cq), cq.capacity());
         let mut cq = cq.destroy().err()?.into_object();
         let after = (self.waiting(&mut cq), cq.capacity());
-        // More may have come meanwhile.
+        // More may have arrived by now.
         if (after.0 < before.0 || after.1 != before.1) && !self.is_broken() {
             self.complain(format!(
                 "{} completions wait after it was refused, {} did",
@@ -132,37 +132,39 @@ impl World {
 
 /// Errors.
 impl World {
-    /// A completion queue does not die by itself: it has room for all that completes into it.
+    /// A completion queue does not break by itself: it has room for all its completions.
     pub fn polled<T>(&self, polled: Result<T, proverbs::Error>) -> Option<T> {
         match polled {
             Ok(found) => Some(found),
             Err(error) => {
                 if !self.is_broken() && error.errno() == Some(5) {
-                    self.complain(format!("a completion queue died: {error}"));
+                    self.complain(format!("a completion queue broke: {error}"));
                 }
                 None
             }
         }
     }
 
-    /// A device is asked for nothing that it takes for a mistake: the crate knows what belongs
-    /// together.
+    /// The device rejects no creation: the crate knows which objects belong together.
     pub fn made<T>(&self, made: Result<T, proverbs::Error>) -> Option<T> {
         const EINVAL: i32 = 22;
         if let Err(error) = &made
             && error.errno() == Some(EINVAL)
             && !self.is_broken()
         {
-            self.complain(format!("the device was asked for what it cannot do: {error}"));
+            self.complain(format!("the device rejected a request that the crate allows: {error}"));
         }
         made.ok()
     }
 
-    /// Of a completion queue that is dead all comes home as soon as its queue pairs are gone.
+    /// On a broken completion queue all buffers return as soon as its queue pairs are gone.
     pub fn dead<E: Entry>(&self, cq: &mut CompletionQueue<E>, pool: &Pool, before: usize) {
         if cq.poll().is_err() && pool.available() < before && !self.has_forgotten() {
             let here = pool.available();
-            self.complain(format!("a completion queue is dead, and {here} of {before} are home"));
+            self.complain(format!(
+                "a completion queue is broken, and {here} of {before} buffers \
+                are free"
+            ));
         }
     }
 
@@ -187,13 +189,13 @@ impl World {
         }
     }
 
-    /// A device refuses no post that the types let through, unless it was told to. Whether it was
-    /// taken.
+    /// A device refuses no post that the types allow, unless a fault makes it. Returns whether it
+    /// was accepted.
     pub fn posted<T, E: Entry>(&self, posted: Result<T, PostError<E>>) -> bool {
         posted.map_err(|error| self.refused(&error)).is_ok()
     }
 
-    /// As `posted`, and gives back what was refused.
+    /// Like `posted`, and returns refused entries.
     pub fn kept<E: Entry>(&self, posted: Result<(), PostError<E>>) -> Option<Rejected<E>> {
         let error = posted.err()?;
         self.refused(&error);
@@ -204,23 +206,23 @@ impl World {
 
 /// Waits.
 impl World {
-    /// It takes no longer than it was told to.
+    /// Checks that a call keeps its time limit.
     pub fn within<A>(&self, time: Duration, act: impl FnOnce() -> A) -> A {
         let begun = Instant::now();
         let result = act();
         let took = begun.elapsed();
         if took > time + SLACK && !cfg!(miri) {
-            self.complain(format!("a call took {took:?} that had {time:?}"));
+            self.complain(format!("a call took {took:?} of {time:?}"));
         }
         result
     }
 
-    /// How long a drain may take: until all is flushed, unless something may never be.
+    /// The time limit of a drain: until everything is flushed, unless some of it may never be.
     pub fn patience(&self) -> Duration {
         if self.is_strict() { DRAIN } else { Duration::from_millis(2) }
     }
 
-    /// Who waits for what is dead is told so at once.
+    /// A wait on a broken queue fails at once.
     pub fn waits<E: Entry>(&self, channel: &mut CompletionChannel, cq: &mut CompletionQueue<E>) {
         if self.is_broken() && cq.poll().is_err() {
             let long = Duration::from_secs(30);
@@ -229,7 +231,7 @@ impl World {
         }
     }
 
-    /// Polls until nothing comes, as a program does that looks at nothing.
+    /// Polls until the queue is empty, and ignores the completions.
     pub fn dry<E: Owned>(&self, cq: &mut CompletionQueue<E>) {
         self.each(cq, self.empty(), |completion| drop(completion));
     }
@@ -238,20 +240,21 @@ impl World {
         if cfg!(miri) && self.is_calm() { EMPTY_AND_CALM } else { EMPTY }
     }
 
-    /// A load has passed a completion queue. What was in it before has, if the load was as long as
-    /// the queue: then nothing of queue pairs that are gone is booked, even if it was never empty.
-    /// A short program's load is not (`rounds`), and leaves completions that were there before it;
-    /// of those a queue pair that is gone may have some, and keeps its room.
+    /// A load has passed through a completion queue. If it was as long as the queue, all earlier
+    /// completions have been polled: then destroyed queue pairs have no bookings, even if the queue
+    /// was never empty. A short program's load is shorter (`rounds`), and leaves earlier
+    /// completions in the queue. Some may belong to a destroyed queue pair, which then keeps its
+    /// room.
     pub fn loaded<E: Owned>(&self, cq: &mut CompletionQueue<E>) {
         if cfg!(miri) {
             self.dry(cq);
         }
     }
 
-    /// What is said of a send is what devices promise of one.
+    /// Checks that a send's completion has only promised fields.
     fn says<E: Owned>(&self, completion: &Completion<'_, E>) {
         if completion.direction() == Direction::Send && completion.imm_data().is_some() {
-            self.complain("a send has brought an immediate");
+            self.complain("a send returned an immediate");
         }
     }
 
@@ -284,7 +287,7 @@ impl World {
 
 /// Queue pairs.
 impl World {
-    /// The queue pair is in the error state, and its completion queue was polled to its end:
+    /// The queue pair is in the error state, and its completion queue was polled until empty:
     /// nothing is outstanding.
     pub fn flushed<T: Transport, P: Profile<Entry: Owned>>(
         &self,
@@ -301,8 +304,8 @@ impl World {
         }
     }
 
-    /// The last send that was posted is signaled, and nothing keeps it: when all completions were
-    /// taken, none is outstanding.
+    /// The last send is signaled, and nothing delays it: when all completions were taken, none is
+    /// outstanding.
     pub fn rested<T: Transport, S: State, P: Profile<Entry: Owned>>(
         &self,
         qp: &mut QueuePair<T, S, P>,
@@ -316,7 +319,7 @@ impl World {
                 sends = qp.sends_outstanding();
             }
         }
-        // A receiver that is never ready may be asked for ever.
+        // A receiver that is never ready may be retried forever.
         let for_ever = || qp.query().is_ok_and(|attr| attr.rnr_retry == Some(RnrRetry::Infinite));
         if self.is_calm() && sends != 0 && !for_ever() {
             self.complain(format!(
@@ -325,7 +328,7 @@ impl World {
         }
     }
 
-    /// Its room is back at once: nothing of it was outstanding.
+    /// Its room returns at once, since nothing was outstanding.
     pub fn ended<T: Transport, P: Profile<Entry: Owned>>(
         &self,
         mut qp: QueuePair<T, state::Err, P>,
@@ -342,14 +345,15 @@ impl World {
             true => qp.drain(cq, found),
             false => self.within(self.patience(), || qp.drain_within(cq, self.patience(), found)),
         };
-        // What completed before a reset has its room until the completion queue was seen empty.
+        // Completions from before a reset keep their room until the completion queue was found
+        // empty.
         self.dry(cq);
         let (depth, before) = (qp.depth(), cq.unbooked());
         match drained {
             Ok(()) => {
                 let _ = qp.destroy();
                 if strict && cq.unbooked() < before + depth.send + 1 + depth.recv {
-                    self.complain("a drained and destroyed queue pair has room booked");
+                    self.complain("a drained and destroyed queue pair has a booking");
                 }
             }
             Err(error) if strict => self.complain(format!("drain: {error}")),
@@ -358,7 +362,7 @@ impl World {
         home
     }
 
-    /// Whether the completion of a send comes without a poll: on UC it waits for no peer.
+    /// Whether the completion of a send arrives without a poll: on UC it waits for no peer.
     pub fn comes<P: Profile<Entry: Owned>>(
         &self,
         qp: &mut QueuePair<Uc, Rts, P>,
@@ -369,8 +373,7 @@ impl World {
         lives && self.is_calm()
     }
 
-    /// How many messages from one to the other must arrive: both are connected and nothing goes
-    /// wrong.
+    /// The number of messages that must arrive: both are connected and there are no faults.
     pub fn expects<T: Transport, P: Profile>(
         &self,
         one: &mut QueuePair<T, Rts, P>,
@@ -381,7 +384,7 @@ impl World {
         let lives = |state| state == Ok(Some(QpState::Rts));
         let lives = lives(one.query().map(|it| it.state).map_err(drop))
             && lives(two.query().map(|it| it.state).map_err(drop));
-        // What another completion queue brings was used, and nobody has looked.
+        // The receives of another completion queue were used, but not yet polled.
         let is_ours =
             |(of, by): &(SrqId, CqId)| srq.is_none_or(|(id, cq, _)| *of != id || *by == cq);
         let ours = lock(&self.brought).iter().all(is_ours);
@@ -390,12 +393,12 @@ impl World {
         }
         let (room, receives) =
             (one.send_room(), srq.map_or(two.recvs_outstanding(), |(.., receives)| receives));
-        // What waits for a receive would come first.
+        // Requests that wait for a receive would come first.
         if one.sends_outstanding() == 0 { room.min(receives) as u32 } else { 0 }
     }
 
-    /// So many messages were sent to it, and it went: what had arrived is told. (The last may not
-    /// have.)
+    /// This many messages were sent to it before it was destroyed: those that arrived are reported.
+    /// (The last may not have.)
     pub fn crashed<E: Owned>(&self, qp_num: u32, cq: &mut CompletionQueue<E>, sent: u32) {
         let mut seen = 0;
         self.each(cq, self.empty(), |completion| {
@@ -403,12 +406,12 @@ impl World {
             seen += (completion.qp_num() == qp_num && is_receive) as u32;
         });
         if sent > 2 && seen == 0 {
-            self.complain(format!("none of {sent} messages is told of a queue pair that is gone"));
+            self.complain(format!("none of {sent} messages to a destroyed queue pair is reported"));
         }
     }
 
-    /// So many messages were sent to it, each with its number as its immediate; they have arrived,
-    /// in order.
+    /// This many messages were sent to it, each with its number as its immediate; they have
+    /// arrived, in order.
     pub fn arrived<E: Owned>(&self, qp_num: u32, cq: &mut CompletionQueue<E>, sent: u32) {
         let mut seen = 0;
         self.each(cq, self.empty(), |completion| {

@@ -1,4 +1,4 @@
-//! Memory of the program's own, and contexts that hold other values.
+//! The program's own memory, and contexts that hold other values.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -14,23 +14,23 @@ use crate::world::{World, is_planned};
 pub type Octets = Vec<u8>;
 pub type Words = Box<[u64]>;
 pub type Leaked = &'static mut [u32];
-/// A pool in memory of the program's own.
+/// A pool in the program's own memory.
 pub type PoolIn<M> = Pool<(), M>;
 pub type ArenaIn<M> = Arena<(), M>;
-/// A region that nobody writes.
+/// A region that must not be written.
 pub type Table = MemoryRegion<RemoteRead, Arc<[u32]>>;
 
-/// What is in a table.
+/// The content of a table.
 const SEVENS: u32 = 0x0707_0707;
 
-/// Memory as a program makes it: zeroed, and little.
+/// Memory as a program makes it: zeroed, and small.
 pub trait Own: Memory + Sized {
     fn fresh(len: usize) -> Option<Self>;
 
-    /// As it was when it was fresh: all of it is the program's again.
+    /// Restores its fresh content: all of it belongs to the program again.
     fn wipe(&mut self);
 
-    /// Bytes as a program sends them: each one more than that before it.
+    /// Writes bytes as a program sends them: each is one more than the one before.
     fn number(&mut self, first: u8);
 }
 
@@ -95,7 +95,7 @@ impl Own for Mapping {
 }
 
 impl Own for Pages {
-    /// They come out of regions only.
+    /// They can only be taken out of regions.
     fn fresh(_: usize) -> Option<Self> {
         None
     }
@@ -134,17 +134,17 @@ fn number(bytes: &mut [u8], first: u8) {
     }
 }
 
-/// Those from `at` on.
+/// The bytes from `at` on.
 fn numbers<const N: usize>(first: u8, at: usize) -> [u8; N] {
     std::array::from_fn(|i| first.wrapping_add((at + i) as u8))
 }
 
-/// By what an implicit region's memory is posted.
+/// The type by which an implicit region's memory is posted.
 pub type Sends = wr::Send;
 pub type Writes = wr::RdmaWrite;
 pub type SendsAndWrites = (wr::Send, wr::RdmaWrite);
 
-/// What a context may hold: anything.
+/// The content of a context: anything.
 pub type Held = Option<Box<dyn Any + std::marker::Send>>;
 pub type NestPool = Pool<Held>;
 pub type NestBuf = Buf<Held>;
@@ -155,11 +155,11 @@ thread_local! {
     static KEPT: RefCell<Kept> = const { RefCell::new(Kept(Vec::new())) };
 }
 
-/// What a thread keeps.
+/// The objects that a thread keeps.
 struct Kept(Vec<Box<dyn Any>>);
 
 impl Drop for Kept {
-    /// A panic out of here would end the process; one that is planned is no matter.
+    /// A panic out of here would end the process; a planned one is ignored.
     fn drop(&mut self) {
         for value in self.0.drain(..) {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value)))
@@ -171,20 +171,20 @@ impl Drop for Kept {
     }
 }
 
-/// It is dropped when the thread ends, after everything else of it.
+/// Drops the value when the thread ends, after all its other objects.
 pub fn keep_until_exit<T: 'static>(value: T) {
     KEPT.with(|kept| kept.borrow_mut().0.push(Box::new(value)));
 }
 
 impl World {
-    /// A pool is destroyed as soon as all of it is home, and gives its memory back.
+    /// Destroys a pool as soon as all its buffers are free, and returns its memory.
     pub fn gives_back<M: Own>(&self, pool: PoolIn<M>) -> (Option<PoolIn<M>>, Option<M>) {
         let is_home = pool.available() == pool.count() && !self.has_clones();
-        self.back(is_home.then_some("a pool that has all its buffers"), pool, Pool::destroy)
+        self.back(is_home.then_some("a pool with all its buffers free"), pool, Pool::destroy)
     }
 
-    /// As `gives_back`: all of an arena is home when it is one block again. (What `loud_arena`
-    /// makes has another handle, which the oracle keeps.)
+    /// Like `gives_back`: an arena is complete when it is one block again. (The oracle keeps
+    /// another handle to the result of `loud_arena`.)
     pub fn cleared<C: 'static, M: Own + 'static>(
         &self,
         arena: Arena<C, M>,
@@ -192,11 +192,11 @@ impl World {
         let is_kept = TypeId::of::<(C, M)>() == TypeId::of::<(Loud, Pages)>();
         let is_whole = arena.spare() == arena.count() && arena.longest() == arena.len();
         let is_home = is_whole && !is_kept;
-        self.back(is_home.then_some("an arena that has all its bytes"), arena, Arena::destroy)
+        self.back(is_home.then_some("an arena with all its bytes free"), arena, Arena::destroy)
     }
 
-    /// Destroys it, which must be done if it is `home`: at once, or if the device was told to
-    /// refuse that, when it is asked again.
+    /// Destroys it, which must succeed if it is `home`: at once, or on the second attempt if a
+    /// fault refuses the first.
     fn back<T, M: Own>(
         &self,
         home: Option<&str>,
@@ -220,15 +220,15 @@ impl World {
         (Some(object), None)
     }
 
-    /// Registers what only peers may read.
+    /// Registers memory that peers may only read.
     pub fn table(&self, pd: &ProtectionDomain) -> Option<Table> {
         pd.region().create_in(self.sevens.clone()).ok()
     }
 
-    /// Nobody wrote to it, and all others that had it are gone.
+    /// Checks that the memory was not written, and that all its other owners are gone.
     pub(crate) fn see_sevens(&self) {
         if self.sevens.iter().any(|word| *word != SEVENS) {
-            self.complain("memory was written that is read-only");
+            self.complain("read-only memory was written");
         }
         let left = Arc::strong_count(&self.sevens) - 1;
         if left != 0 && !self.has_forgotten() {
@@ -241,48 +241,49 @@ impl World {
         self.sevens.clone()
     }
 
-    /// Another size, or the one before; what is booked stays.
+    /// Changes the size; bookings stay.
     pub fn resized<E: Entry>(&self, cq: &mut CompletionQueue<E>, cqe: u32) {
         let (before, booked) = (cq.capacity(), cq.capacity() - cq.unbooked());
         let result = cq.resize(cqe);
         let (after, now) = (cq.capacity(), cq.capacity() - cq.unbooked());
-        // What is gone meanwhile, on another thread, is no longer booked.
+        // Objects that another thread has destroyed by now have no bookings any more.
         let is_right = match &result {
             Ok(()) => after >= cqe,
             Err(error) => after == before || matches!(error.kind(), ErrorKind::Limit { .. }),
         };
         if !is_right || now > booked {
             self.complain(format!(
-                "{cqe} entries were asked for: {result:?}; of {before}, {booked} were booked, of {after}, {now} are"
+                "{cqe} entries were requested: {result:?}; of {before}, {booked} were booked, of \
+                 {after}, {now} are"
             ));
         }
     }
 }
 
-/// Sevens, for a world.
+/// The memory of a world's tables.
 pub(crate) fn sevens() -> Arc<[u32]> {
     Arc::new([SEVENS; 16])
 }
 
-/// Methods of the names that posting macros call, for every type there is. They take `&self`, so
-/// method lookup finds them before inherent ones that take `&mut self`, unless the macros are
-/// written with care.
+/// Methods with the names that posting macros call, for every type. They take `&self`, so method
+/// lookup finds them before inherent ones that take `&mut self`, unless the macros are written with
+/// care.
 #[allow(dead_code)]
 pub trait Hijacks {
     fn vouch(&self) {
-        panic!("a method of the program's was taken for one of the crate's")
+        panic!("a macro called a method of the program")
     }
 
     fn may_be_forgotten(&self) {
-        panic!("a method of the program's was taken for one of the crate's")
+        panic!("a macro called a method of the program")
     }
 
     fn is_finished(&self) {
-        panic!("a method of the program's was taken for one of the crate's")
+        panic!("a macro called a method of the program")
     }
 
     fn slot<A>(&self, _: A) -> [u64; 18] {
-        panic!("a method of the program's was taken for one of the crate's")
+        panic!("a macro called a method of the program")
     }
 
     fn emit<A, B, C, D, E>(&self, _: A, _: B, _: C, _: D, _: E, _: *mut u8) -> Stolen {
@@ -294,7 +295,7 @@ pub trait Hijacks {
 
 impl<T> Hijacks for T {}
 
-/// What a stolen work request would leave: an entry for one that was never written.
+/// The result of a stolen work request: an entry for a request that was never written.
 pub struct Stolen {
     pub entry: Option<Buf>,
     pub known: (),

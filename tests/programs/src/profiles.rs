@@ -1,4 +1,4 @@
-//! Profiles that DefaultProfile is not, contexts and iterators that panic, and slow peers.
+//! Profiles other than DefaultProfile, contexts and iterators that panic, and slow peers.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use crate::own::Own;
 use crate::world::{World, lock, planned};
 
 profile! { pub Ring { signaling: Selective } }
-// In sessions, and with all that they have.
+// In sessions, with all operations.
 profile! { pub Direct { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
 profile! { pub Served { receive: SharedRq } }
 profile! { pub ServedRing { receive: SharedRq, signaling: Selective } }
@@ -26,7 +26,7 @@ profile! { pub Huge { entry: BufList, max_send_sge: 0x1_0000_0000 } }
 profile! { pub Noisy { entry: Buf<Loud> } }
 profile! { pub NoisyRing { entry: Buf<Loud>, signaling: Selective } }
 
-/// A context that panics when it is dropped, if it is to.
+/// A context that panics when it is dropped, if so configured.
 pub struct Loud(bool);
 
 impl Drop for Loud {
@@ -62,7 +62,8 @@ pub type LoudPool = Pool<Loud>;
 pub type LoudArena<M> = Arena<Loud, M>;
 
 impl World {
-    /// A pool of contexts: its buffers are counted as those of other pools, or its contexts panic.
+    /// A pool with contexts: its buffers are counted like those of other pools, or its contexts
+    /// panic.
     pub fn loud(&self, pd: &ProtectionDomain, is_loud: bool) -> Option<LoudPool> {
         let pool = pd.pool(64).contexts(|_| Loud(is_loud)).create(3).ok()?;
         if !is_loud {
@@ -71,7 +72,7 @@ impl World {
         Some(pool)
     }
 
-    /// As `loud`, of buffers of any length.
+    /// Like `loud`, with buffers of any length.
     pub fn loud_arena(&self, pd: &ProtectionDomain, is_loud: bool) -> Option<LoudArena<Pages>> {
         let arena = pd.arena(4).contexts(|_| Loud(is_loud)).create(1024).ok()?;
         if !is_loud {
@@ -80,7 +81,7 @@ impl World {
         Some(arena)
     }
 
-    /// An arena of contexts in memory that comes back with it, or with the refusal.
+    /// An arena with contexts in memory that is returned with it, or with the error.
     pub fn loud_arena_in<M: Own>(
         &self,
         pd: &ProtectionDomain,
@@ -98,26 +99,25 @@ impl World {
         }
     }
 
-    /// An endpoint that nobody is at.
+    /// An endpoint without a peer.
     pub fn endpoint(&self) -> Option<Endpoint> {
         Endpoint::new(Service::UnreliableConnection, qpn(17), psn(), Mtu::Bytes1024).ok()
     }
 
-    /// A peer that says what an endpoint's would, byte by byte, or nothing.
+    /// A peer that sends an endpoint's bytes one by one, or nothing.
     pub fn peer(&self, speaks: bool) -> Peer {
         let says = self.endpoint().filter(|_| speaks).map(|it| it.to_bytes());
         Peer { says: says.unwrap_or_default(), at: 0, slow: true, timeouts: Cell::default() }
     }
 
-    /// A peer that says an endpoint and a last word.
+    /// A peer that sends an endpoint and a last word.
     pub fn told(&self, endpoint: &Endpoint, last: &[u8], slow: bool) -> Peer {
         let says = [&endpoint.to_bytes()[..], last].concat();
         Peer { says, at: 0, slow, timeouts: Cell::default() }
     }
 }
 
-/// A stream whose other end takes its time, if it is slow: a byte comes shortly before whoever
-/// waits would give up.
+/// A stream whose other end may be slow: a byte arrives shortly before the reader would give up.
 pub struct Peer {
     says: Vec<u8>,
     at: usize,

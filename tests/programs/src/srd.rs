@@ -1,5 +1,5 @@
-//! A life of SRD queue pairs, on a device of their own: messages and RDMA to each other, in any
-//! order, and an end in the midst of it.
+//! A life of SRD queue pairs, on their own device: messages and RDMA to each other, in any order,
+//! and an end at any point.
 
 use proverbs::loopback::{Fabric, World as Of};
 use proverbs::prelude::*;
@@ -17,12 +17,12 @@ pub enum End {
     Reset,
 }
 
-/// What may go wrong in it, which is nothing: the device is fresh.
+/// The result of a life, which must be `Ok`: the device is fresh.
 type Lived = Result<(), Box<dyn std::error::Error>>;
 
 impl World {
-    /// `rounds` of posts, after each of which `polled` polls are made; in the `removed`th an
-    /// address handle goes, and from the `ready`th on the peer posts receives.
+    /// `rounds` of posts, each followed by `polled` polls; in the `removed`th round an address
+    /// handle is removed, and from the `ready`th on the peer posts receives.
     pub fn spreads(
         &self,
         seed: u64,
@@ -55,7 +55,7 @@ fn live(w: &World, seed: u64, numbers: (usize, usize, usize, usize), end: End) -
     let ah = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1));
     let number = ah()?.efa_number()?;
     let mut way = one.add_address_handle(ah()?)?;
-    // The third is the last in which an address handle goes.
+    // The third is the last in which an address handle is removed.
     for round in 0..if cfg!(miri) { rounds.min(3) } else { rounds } {
         let qpn = Qpn::try_from(two.qp_num())?;
         let to = |address_handle| wr::Destination { address_handle, qpn, qkey };
@@ -63,7 +63,7 @@ fn live(w: &World, seed: u64, numbers: (usize, usize, usize, usize), end: End) -
             one.remove_address_handle(way);
             way = one.add_address_handle(ah()?)?;
         }
-        // A full queue gives the buffers back.
+        // A full queue returns the buffers.
         for i in 0..4 {
             let Some(mut buf) = pool.take() else { break };
             buf.fill(round as u8);
@@ -111,7 +111,7 @@ fn live(w: &World, seed: u64, numbers: (usize, usize, usize, usize), end: End) -
         }
     }
     if pool.available() != 16 {
-        w.complain(format!("{} of 16 buffers came home, shuffled by {seed}", pool.available()));
+        w.complain(format!("{} of 16 buffers returned, shuffled by {seed}", pool.available()));
     }
     Ok(())
 }

@@ -1,18 +1,18 @@
-//! A program that sleeps without end is noticed by another thread (not under Miri, whose caller has
-//! a clock of its own).
+//! A thread that detects programs that sleep forever (not under Miri, whose caller has its own time
+//! limit).
 
 use std::process::exit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What runs, and since when.
+/// The running turn, and its start.
 type Running = Arc<Mutex<Option<(u64, u64, Instant)>>>;
 
 pub struct Watch(Running);
 
 impl Watch {
-    /// A turn may take so many seconds.
+    /// A turn may take this many seconds.
     pub fn start(seconds: u64) -> Watch {
         let running = Running::default();
         if !cfg!(miri) {

@@ -1,5 +1,5 @@
-//! What a generated program has around it: a fabric, other threads, faults, and what it must not
-//! do.
+//! The environment of a generated program: a fabric, other threads, faults, and the properties to
+//! check.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,20 +21,19 @@ use crate::profiles::{LoudArena, LoudPool};
 /// A generated program.
 pub struct Program {
     pub number: u64,
-    /// What its turns are drawn from.
+    /// The seed of its turns.
     pub seed: u64,
     pub run: fn(&World),
 }
 
-/// Of each queue pair that a program makes. With the send of a drain, what a ring of its entries
-/// has room for.
+/// The depth of each queue pair. With the send of a drain, it is the room of a ring.
 pub const DEPTH: Depth = Depth { send: 7, recv: 8 };
-/// Of each pool; a shared receive queue books as much.
+/// The buffers of each pool; a shared receive queue books as many.
 pub const BUFFERS: usize = 12;
 
 type Both<T, P> = (Option<QueuePair<T, Rts, P>>, Option<QueuePair<T, Rts, P>>);
 
-/// What the programs panic with when they mean to.
+/// The payload of planned panics.
 struct Planned;
 
 /// A panic that belongs to the program.
@@ -50,22 +49,22 @@ pub(crate) fn is_planned(payload: &(dyn Any + std::marker::Send)) -> bool {
 pub struct World {
     pub fabric: Fabric,
     seed: u64,
-    /// Nothing goes wrong but what the program does.
+    /// Only the program itself causes failures.
     calm: bool,
-    /// Something was forgotten, so that buffers may stay away.
+    /// A value was forgotten, so that buffers may not return.
     forgot: AtomicBool,
-    /// Sends that no completion tells, or faults that keep entries.
+    /// There are sends without completions, or faults that keep entries.
     lenient: AtomicBool,
     /// A completion queue may break.
     broken: AtomicBool,
-    /// More may be booked than is counted: queue pairs live where nobody looks, or a shared receive
+    /// There may be more bookings than are counted: hidden queue pairs live, or a shared receive
     /// queue has a pool of another size.
     hides: AtomicBool,
     /// A pool has other handles.
     clones: AtomicBool,
-    /// A shared receive queue may have less room than it was made with.
+    /// A shared receive queue may have less room than when it was made.
     shrunk: AtomicBool,
-    /// What only peers may read, and what counts contexts.
+    /// Memory that peers may only read, and that counts contexts.
     pub(crate) sevens: Arc<[u32]>,
     pub(crate) pools: Mutex<Vec<Pool>>,
     pub(crate) arenas: Mutex<Vec<Arena>>,
@@ -73,17 +72,17 @@ pub struct World {
     pub(crate) loud_arenas: Mutex<Vec<LoudArena<Pages>>>,
     /// Queue pairs that were connected to each other, and the shared receive queue of both.
     pub(crate) pairs: Mutex<Vec<(u32, u32, Option<SrqId>)>>,
-    /// The completion queues that bring receives of a shared receive queue.
+    /// The completion queues where receives of a shared receive queue complete.
     pub(crate) brought: Mutex<Vec<(SrqId, CqId)>>,
-    /// What peers may have written: rkey, address, length.
+    /// Memory that peers may have written: rkey, address, length.
     pub(crate) written: Mutex<Vec<(u32, u64, u64)>>,
-    /// Bytes that READs asked for.
+    /// Lengths of READs.
     pub(crate) read: Mutex<Vec<u64>>,
     complaint: Mutex<Option<String>>,
 }
 
-/// The world of a turn, and its name. Short programs see the worst devices and those that write
-/// least.
+/// The world of a turn, and its name. Short programs run on the worst devices and on those that
+/// write the fewest fields.
 fn world(seed: u64) -> (loopback::World, String) {
     let one_of = |site: u32, n: usize| choice(seed, u32::MAX - site, n);
     let personality = match (one_of(1, 10), cfg!(miri)) {
@@ -115,7 +114,7 @@ fn world(seed: u64) -> (loopback::World, String) {
     (world.personality(personality).grants(grants), name)
 }
 
-/// Runs a turn of it; why it failed, if it did.
+/// Runs a turn of it. Returns why it failed, if it did.
 pub fn run(program: &Program, turn: u64) -> Option<String> {
     let seed = seed(program.seed, turn);
     let (world, name) = world(seed);
@@ -139,7 +138,7 @@ fn message(payload: &(dyn Any + std::marker::Send)) -> String {
 }
 
 impl World {
-    /// One of these, by the turn.
+    /// Picks one of these, depending on the turn.
     pub fn pick<T, const N: usize>(&self, site: u32, all: [T; N]) -> T {
         let at = choice(self.seed, site, N);
         let picked = all.into_iter().nth(at);
@@ -151,12 +150,12 @@ impl World {
         !leaves_out(self.seed, site)
     }
 
-    /// Notes what must not be; the first is told.
+    /// Records a violation; the first is reported.
     pub fn complain(&self, why: impl Into<String>) {
         lock(&self.complaint).get_or_insert(why.into());
     }
 
-    /// Lets planned panics go no further; others are complaints.
+    /// Stops planned panics; others are violations.
     pub fn catch(&self, act: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(act)) {
             if !is_planned(&*payload) {
@@ -175,7 +174,7 @@ impl World {
         A: std::marker::Send,
         B: std::marker::Send,
     {
-        // They begin at the same time, as far as two processors can.
+        // They begin at the same time, as far as two processors allow.
         let here = AtomicU32::new(0);
         let begin = || {
             here.fetch_add(1, Ordering::Relaxed);
@@ -201,12 +200,12 @@ impl World {
         thread::scope(|scope| ended(scope.spawn(act).join()))
     }
 
-    /// Something is forgotten here.
+    /// A value is forgotten here.
     pub fn forgets(&self) {
         self.forgot.store(true, Ordering::Relaxed);
     }
 
-    /// From here on more may be booked than is counted.
+    /// From here on there may be more bookings than are counted.
     pub fn hides(&self) {
         self.hides.store(true, Ordering::Relaxed);
     }
@@ -221,19 +220,19 @@ impl World {
         self.shrunk.store(true, Ordering::Relaxed);
     }
 
-    /// From here on sends may be outstanding that nothing will tell of.
+    /// From here on there may be outstanding sends without completions.
     pub fn lenient(&self) {
         self.lenient.store(true, Ordering::Relaxed);
     }
 
-    /// A fault of which the books stay exact.
+    /// A fault that keeps the bookkeeping exact.
     pub fn inject(&self, script: Script) {
         if !self.calm {
             self.fabric.inject(script);
         }
     }
 
-    /// A fault that may keep entries, for a while or until the queue pair goes.
+    /// A fault that may keep entries, for a while or until the queue pair ends.
     pub fn inject_lenient(&self, script: Script) {
         if !self.calm {
             self.lenient();
@@ -287,7 +286,7 @@ impl World {
         !(self.has_forgotten() || self.is_broken() || self.lenient.load(Ordering::Relaxed))
     }
 
-    /// Whether nothing went wrong besides, and nothing will.
+    /// Whether no other faults have happened or can happen.
     pub(crate) fn is_calm(&self) -> bool {
         self.calm && self.is_strict()
     }
@@ -304,12 +303,12 @@ impl World {
         Some(arena)
     }
 
-    /// Receives of the one are brought by the other.
+    /// Receives of `srq` complete on `cq`.
     pub fn brings(&self, srq: SrqId, cq: CqId) {
         lock(&self.brought).push((srq, cq));
     }
 
-    /// Where the device itself is.
+    /// The address of the device itself.
     pub fn vector(&self, context: &Context) -> Option<AddressVector> {
         let port = context.query_port(1).ok()?;
         if port.link_layer == LinkLayer::InfiniBand {
@@ -318,8 +317,8 @@ impl World {
         Some(AddressVector::roce(1, context.query_gid(1, 1).ok()?, 1))
     }
 
-    /// Connects two queue pairs, to where the context's device is: to each other, if they are known
-    /// to be of it.
+    /// Connects two queue pairs through the context's device: to each other, if they are known to
+    /// be on it.
     pub fn join<T: Connects, P: Profile>(
         &self,
         context: &Context,
@@ -338,7 +337,7 @@ impl World {
         (connect(one, to, two_num), connect(two, to, one_num))
     }
 
-    /// A client that comes, has something posted, and goes without a word.
+    /// A client that posts and is dropped without a notice.
     pub fn client<T: Connects, P: Profile>(
         &self,
         qp: QueuePair<T, Reset, P>,
@@ -349,7 +348,7 @@ impl World {
         }
     }
 
-    /// How often something is repeated: under Miri not for long.
+    /// How often something is repeated; less under Miri.
     pub fn rounds(&self, natively: u32) -> u32 {
         if cfg!(miri) { natively.min(2) } else { natively }
     }
@@ -365,7 +364,7 @@ impl World {
         connect(qp, to, number)
     }
 
-    /// Whoever it was connected to, it is not any more.
+    /// It is no longer connected to its peer.
     pub fn parts(&self, number: u32) {
         lock(&self.pairs).retain(|(one, two, _)| *one != number && *two != number);
     }

@@ -1,4 +1,5 @@
-//! XRC from its making to its end: a domain, a target, an initiator, and two shared receive queues.
+//! XRC from creation to destruction: a domain, a target, an initiator, and two shared receive
+//! queues.
 
 use proverbs::device::{XrcDomain, XrcdFile};
 use proverbs::prelude::*;
@@ -10,7 +11,7 @@ profile! { Initiating { receive: NoRq } }
 profile! { InSessions { receive: NoRq, posting: ExtendedPosting, signaling: Selective } }
 
 impl World {
-    /// Connects an initiator and a target, sends to both queues, and drops what there is in one of
+    /// Connects an initiator and a target, sends to both queues, and drops the objects in one of
     /// the orders.
     pub fn xrc(&self, context: &Context, pd: &ProtectionDomain, order: u8) {
         let can = context.abilities().ok().and_then(|abilities| abilities.can::<Xrc>());

@@ -11,12 +11,12 @@ use crate::content::MARKER;
 
 /// Messages in each scenario.
 pub const MESSAGES: u32 = 300;
-/// What is sent until it is heard: more of them than this would be strange.
+/// Markers are sent until one arrives; more than this would be suspicious.
 const MARKERS: u32 = 100;
-/// A receive for each message and each marker, so that nothing is lost for want of one.
+/// A receive for each message and each marker, so that none is lost for lack of a receive.
 pub const RECEIVES: usize = (MESSAGES + MARKERS) as usize;
 
-/// What arrived on a transport that loses.
+/// The messages that arrived on a lossy transport.
 #[derive(Default)]
 struct Arrived {
     numbers: BTreeSet<u32>,
@@ -53,7 +53,7 @@ impl Arrived {
     }
 }
 
-/// A fabric that loses some and not all: otherwise the scenario shows nothing.
+/// A fabric must lose some messages and not all: otherwise the scenario shows nothing.
 fn judge(arrived: u64) -> Result<()> {
     match arrived {
         0 => Err("nothing arrived".into()),

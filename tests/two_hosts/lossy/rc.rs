@@ -13,11 +13,11 @@ use crate::talk::Talk;
 
 const RECVS: usize = 32;
 const ROUNDS: u32 = 40;
-/// Where the counter of the atomics is, and where the writes begin.
+/// The offset of the counter of the atomics, and where the writes begin.
 const DATA: u64 = 8;
 const REGION: usize = DATA as usize + LONGEST;
 const CONTENT: Content = Content { longest: LONGEST };
-/// Counters of Soft-RoCE that only loss or reordering moves.
+/// Counters of Soft-RoCE that only loss or reordering increments.
 const SIGNS_OF_LOSS: [&str; 3] = ["completer_retry_err", "duplicate_request", "out_of_seq_request"];
 
 pub fn send(station: &mut Station, talk: &mut Talk) -> Result<String> {
@@ -71,7 +71,7 @@ pub fn receive(station: &mut Station, talk: &mut Talk) -> Result<String> {
     talk.hear()?;
     let counted = region.cell(0)?.load(SeqCst);
     if counted != ROUNDS.into() {
-        return Err(format!("{ROUNDS} was to be counted, {counted} was").into());
+        return Err(format!("{ROUNDS} increments were made, {counted} were counted").into());
     }
     talk.say(bytes)?;
     talk.say(signs(station) - before)?;
@@ -79,7 +79,7 @@ pub fn receive(station: &mut Station, talk: &mut Talk) -> Result<String> {
     Ok(format!("{next} messages in order, {bytes} bytes, the atomics counted {counted}"))
 }
 
-/// Sends all messages, as many at once as there is room for. Gives their bytes.
+/// Sends all messages, as many at once as there is room for. Returns their bytes.
 fn stream(station: &mut Station, qp: &mut QueuePair<Rc, Rts>) -> Result<u64> {
     let (mut sent, mut done, mut bytes) = (0, 0, 0);
     let mut idle = Idle::new();
@@ -136,7 +136,7 @@ fn one_sided(
     Ok(())
 }
 
-/// Polls once; everything that comes must be a send that is done. Gives the number.
+/// Polls once; every completion must be a successful send. Returns their number.
 fn finish(
     cq: &mut CompletionQueue,
     mut look: impl FnMut(Sent<Buf>) -> Result<()>,

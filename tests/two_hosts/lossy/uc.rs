@@ -1,4 +1,4 @@
-//! UC: what does not arrive is gone, and what arrives is whole.
+//! UC: a message that does not arrive is lost, and one that arrives is whole.
 
 use proverbs::prelude::*;
 
@@ -17,7 +17,7 @@ pub fn send(station: &mut Station, talk: &mut Talk) -> Result<String> {
     for number in 0..MESSAGES {
         say(station, &mut qp, number)?;
     }
-    // Until it is heard.
+    // Until one arrives.
     let mut markers = 0;
     let arrived = loop {
         if let Some(arrived) = talk.overhear()? {
@@ -36,7 +36,7 @@ pub fn send(station: &mut Station, talk: &mut Talk) -> Result<String> {
     Ok(format!("{MESSAGES} sends succeeded, {arrived} arrived"))
 }
 
-/// One message at a time; its completion says that it is on the wire (R10.10), always.
+/// Sends one message at a time; its completion always means that it is on the wire (R10.10).
 fn say(station: &mut Station, qp: &mut QueuePair<Uc, Rts>, number: u32) -> Result<()> {
     let mut buf = station.buf()?;
     buf.copy_from(&CONTENT.of(number))?;
@@ -65,6 +65,6 @@ pub fn receive(station: &mut Station, talk: &mut Talk) -> Result<String> {
     qp.drain(&mut station.cq, |_| {})?;
     match pool.available() {
         RECEIVES => Ok(arrived.figures()),
-        home => Err(format!("{home} of {RECEIVES} buffers are home").into()),
+        home => Err(format!("{home} of {RECEIVES} buffers are free").into()),
     }
 }

@@ -1,4 +1,4 @@
-//! UD: as UC, a packet a message, and each comes with where it is from.
+//! UD: like UC, with one packet per message, and each message has its source.
 
 use proverbs::completion::GRH_LEN;
 use proverbs::prelude::*;
@@ -18,7 +18,7 @@ pub fn send(station: &mut Station, talk: &mut Talk) -> Result<String> {
     for number in 0..MESSAGES {
         say(station, &mut qp, to, number)?;
     }
-    // Until it is heard.
+    // Until one arrives.
     let mut markers = 0;
     let arrived = loop {
         if let Some(arrived) = talk.overhear()? {
@@ -37,7 +37,7 @@ pub fn send(station: &mut Station, talk: &mut Talk) -> Result<String> {
     Ok(format!("{MESSAGES} sends succeeded, {arrived} arrived"))
 }
 
-/// One message at a time; its completion says that it is on the wire (R10.10), always.
+/// Sends one message at a time; its completion always means that it is on the wire (R10.10).
 fn say(
     station: &mut Station,
     qp: &mut QueuePair<Ud, Rts>,
@@ -74,6 +74,6 @@ pub fn receive(station: &mut Station, talk: &mut Talk) -> Result<String> {
     qp.drain(&mut station.cq, |_| {})?;
     match pool.available() {
         RECEIVES => Ok(arrived.figures()),
-        home => Err(format!("{home} of {RECEIVES} buffers are home").into()),
+        home => Err(format!("{home} of {RECEIVES} buffers are free").into()),
     }
 }

@@ -1,4 +1,4 @@
-/* Proves R24.13: an RDMA READ without a completion of its own, and a WRITE whose completion stands for it. */
+/* Proves R24.13: an unsignaled RDMA READ, and a WRITE whose completion stands for it. */
 #include "../common.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ static struct ibv_qp_init_attr depths = {
     .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 16 },
 };
 
-/* What the peer reads and writes. */
+/* The memory that the peer reads and writes. */
 struct theirs {
     uint64_t addr;
     uint32_t rkey;
@@ -59,7 +59,7 @@ int main(void)
     must(!rdma_connect(id, &param), "rdma_connect");
     memcpy(&theirs, id->event->param.conn.private_data, sizeof theirs);
 
-    /* As on any queue pair with selective signaling: the last one tells of all. */
+    /* As on any queue pair with selective signaling: the last one covers all. */
     must(!rdma_post_read(id, NULL, mine, LONG, mr, 0, theirs.addr, theirs.rkey), "rdma_post_read");
     must(!rdma_post_write(id, NULL, word, 8, of_word, IBV_SEND_SIGNALED, theirs.addr, theirs.rkey),
          "rdma_post_write");

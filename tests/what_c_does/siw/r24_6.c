@@ -23,7 +23,7 @@ int main(void)
     const char *sent = ibv_wc_status_str(next(&a).status);
     usleep(500 * 1000);
     say("R24.6: %s: ibv_modify_qp to RESET returned 0; then a SEND of the peer \"%s\", and the "
-        "buffer of before reads \"%s\"",
+        "earlier buffer reads \"%s\"",
         strcmp(buffer, "a stranger's data") ? "corruption" : "no harm", sent,
         buffer);
     return 0;

@@ -1,5 +1,6 @@
-//! `cargo xtask growth`: the instructions of create, connect, drain, destroy, drop and a wake, when
-//! 1, 100 and 10,000 queue pairs, pools and taken buffers exist.
+//! `cargo xtask growth`: the instructions of create, connect, drain, destroy, drop, a wake, and posts
+//! to a completion queue with a shared budget, when 1, 100 and 10,000 queue pairs, pools and taken
+//! buffers exist.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Address vectors as C has them, and back.
+//! Conversion of address vectors to C and back.
 
 use crate::attr::address::*;
 
@@ -38,7 +38,7 @@ fn a_flow_label_has_twenty_bits() {
 }
 
 #[test]
-fn what_a_route_has_by_default() {
+fn the_defaults_of_a_route() {
     let route = GlobalRoute::new(Gid([1; 16]), 4);
     assert_eq!((route.dgid, route.sgid_index, route.hop_limit), (Gid([1; 16]), 4, 64));
     assert_eq!((route.traffic_class, route.flow_label), (0, 0));
@@ -46,7 +46,7 @@ fn what_a_route_has_by_default() {
     assert_eq!((vector.port, vector.dlid, vector.sl.get(), vector.global), (2, 0, 0, Some(route)));
 }
 
-/// A port of 14 bits above 0xc000, in which all 20 bits of the label count.
+/// A 14-bit port number above 0xc000, to which all 20 bits of the label contribute.
 #[test]
 fn a_flow_label_is_a_source_port() {
     let port = |flow_label| GlobalRoute { flow_label, ..GlobalRoute::new(Gid::default(), 0) };

@@ -1,4 +1,4 @@
-//! What devices and ports say in C's numbers.
+//! Decoding of the numbers that devices and ports report.
 
 use crate::attr::device::*;
 use crate::attr::port::*;
@@ -8,7 +8,7 @@ fn port() -> ibv_port_attr {
     zeroed()
 }
 
-/// What a device says that knows nothing of `active_speed_ex`.
+/// The attributes of a device without `active_speed_ex`.
 fn tell(c: ibv_port_attr) -> PortAttr {
     PortAttr::from_c(&extended::PortAttr::new(c, 0))
 }
@@ -47,7 +47,7 @@ fn widths_and_speeds_of_a_link() {
         let expected = if code == 0 { None } else { speed };
         assert_eq!(PortAttr::from_c(&attr).lane_speed, expected, "speed {code}, extended");
     }
-    // What 8 bits cannot say.
+    // Values beyond 8 bits.
     let attr = extended::PortAttr::new(ibv_port_attr { active_speed: 128, ..port() }, 256);
     assert_eq!(PortAttr::from_c(&attr).lane_speed, Some(2000));
 }
@@ -79,7 +79,7 @@ fn states_and_layers_of_a_port() {
 }
 
 #[test]
-fn a_device_of_negative_numbers_has_none() {
+fn negative_device_limits_are_zero() {
     let mut c = zeroed::<ibv_device_attr>();
     (c.max_qp, c.max_cqe, c.max_sge) = (-1, 7, 0);
     for (to, from) in c.fw_ver.iter_mut().zip(b"1.2\0no") {

@@ -1,6 +1,6 @@
-//! Everything that is held against the headers and rdma-sys, by name.
+//! The list of names that are compared with the headers and rdma-sys.
 
-/// Of our bindings (`ours`) or rdma-sys's (`theirs`).
+/// Layouts of our bindings (`ours`) or of rdma-sys (`theirs`).
 macro_rules! all_layouts {
     ($of:ident) => {
         layouts! { $of

@@ -1,6 +1,7 @@
-//! Extended operations and functions that are called by pointers: where they are, and their types.
+//! The positions and types of extended operations and of functions that are called through
+//! pointers.
 
-/// How far before the context an extended operation lies.
+/// The distance of each extended operation before the context.
 pub(crate) fn distances() -> String {
     use crate::{
         create_qp_ex::*, extended::*, lanes::*, memory::*, polling::*, query::*, tuning::*, xrc::*,
@@ -39,7 +40,7 @@ pub(crate) fn distances() -> String {
     text
 }
 
-/// The types of functions and operations that are called by pointers.
+/// The types of functions and operations that are called through pointers.
 pub(crate) fn prototypes() -> String {
     let of_context = "__typeof__(((struct verbs_context *)0)->";
     let text = [

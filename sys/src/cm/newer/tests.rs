@@ -1,6 +1,6 @@
-//! What is passed to C, by functions that take C's place.
+//! The arguments passed to C, with stubs instead of the C functions.
 
-#![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+#![allow(clippy::undocumented_unsafe_blocks)] // all objects of this file are live
 
 use std::cell::Cell;
 
@@ -54,7 +54,7 @@ const ALL: Symbols = Symbols {
     write_cm_event: Some(write),
 };
 
-/// Calls with an id whose port is 3, which librdmacm does not know.
+/// Calls with an id whose port is 3 and which librdmacm does not know.
 fn with<R>(symbols: Symbols, call: impl FnOnce(&mut Id) -> R) -> R {
     REPLACED.set(Some(symbols));
     let mut id = stub::id(7, None);
@@ -66,7 +66,7 @@ fn with<R>(symbols: Symbols, call: impl FnOnce(&mut Id) -> R) -> R {
 
 /// Proves R23.1.
 #[test]
-fn options_of_connections_reach_c_as_they_are() {
+fn connection_options_reach_c_unchanged() {
     let ece = ibv_ece { vendor_id: 0x15b3, options: 0x10, comp_mask: 0 };
     let all = |id: &mut Id| (id.set_local_ece(ece), id.remote_ece(), id.reject_ece(b"no"));
     let theirs = ibv_ece { vendor_id: 7, options: 8, comp_mask: 0 };
@@ -74,7 +74,7 @@ fn options_of_connections_reach_c_as_they_are() {
     assert_eq!(seen(), ["id 3, set 0x15b3, 0x10, 0", "id 3, get", "id 3, reject no"]);
     ANSWER.set(-1);
     assert_eq!(with(ALL, all), (Err(libc::EPERM), Err(libc::EPERM), Err(libc::EPERM)));
-    // A library without them: a question for what the peer offered is answered with nothing.
+    // Without these functions, the peer offered no options.
     let none = with(Symbols::default(), all);
     assert_eq!(none, (Err(libc::ENOSYS), Ok(None), Err(libc::ENOSYS)));
 }
@@ -83,10 +83,10 @@ fn options_of_connections_reach_c_as_they_are() {
 #[test]
 fn the_kind_of_a_membership_reaches_c() {
     let at = "239.77.0.1:7471".parse().unwrap();
-    // SAFETY: what takes C's place needs no device.
+    // SAFETY: the stub needs no device.
     let join = |id: &mut Id, flags| unsafe { id.join(at, Some(flags)) };
     let joined = with(ALL, |id| join(id, SENDONLY_FULLMEMBER).map(|(key, _)| key)).unwrap();
-    assert_eq!(joined, KEY.get(), "the event names the group by its context");
+    assert_eq!(joined, KEY.get(), "expected the group's key in the event");
     assert!(with(ALL, |id| join(id, FULLMEMBER)).is_ok());
     assert_eq!(seen(), ["id 3, join 3, 1, 239.77.0.1:7471", "id 3, join 3, 0, 239.77.0.1:7471"]);
     ANSWER.set(-1);
@@ -97,7 +97,7 @@ fn the_kind_of_a_membership_reaches_c() {
 
 /// Proves R23.5.
 #[test]
-fn an_event_of_the_programs_own_reaches_c() {
+fn a_user_event_reaches_c() {
     let write = |id: &mut Id| id.write_event(-5, u64::MAX - 1);
     assert_eq!(with(ALL, write), Ok(()));
     assert_eq!(seen(), ["id 3, write 18, -5, 0xfffffffffffffffe"]);
@@ -107,8 +107,8 @@ fn an_event_of_the_programs_own_reaches_c() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "asks the dynamic linker")]
-fn this_library_has_the_functions() {
+#[cfg_attr(miri, ignore = "uses the dynamic linker")]
+fn the_installed_library_has_the_functions() {
     let symbols = symbols();
     assert!(symbols.set_local_ece.is_some() && symbols.get_remote_ece.is_some());
     assert!(symbols.reject_ece.is_some() && symbols.join_multicast_ex.is_some());

@@ -7,7 +7,7 @@ fn of_pages(count: usize, protection: c_int) -> Map {
     Map::new(count * PAGE, PAGE, protection, flags, None).unwrap()
 }
 
-/// How many of its pages are in memory.
+/// The number of its pages that are in memory.
 fn resident(map: &Map) -> usize {
     let mut pages = vec![0; map.mapped / PAGE];
     // SAFETY: the mapping is there, and there is a byte for each of its pages.
@@ -16,10 +16,10 @@ fn resident(map: &Map) -> usize {
     pages.iter().filter(|page| **page & 1 != 0).count()
 }
 
-/// As before Linux 5.14: every page is there, and none stays locked. (A locked page cannot be
-/// given up by MADV_DONTNEED.)
+/// As before Linux 5.14: every page is resident, and none stays locked. (MADV_DONTNEED cannot
+/// discard a locked page.)
 #[test]
-fn pages_are_populated_by_locks_that_do_not_stay() {
+fn populating_by_locks_leaves_no_page_locked() {
     let map = of_pages(4, libc::PROT_READ | libc::PROT_WRITE);
     assert_eq!(resident(&map), 0);
     map.populate_by_locks().unwrap();
@@ -31,7 +31,7 @@ fn pages_are_populated_by_locks_that_do_not_stay() {
 }
 
 #[test]
-fn a_set_of_one_node_has_its_bit() {
+fn a_node_set_has_one_bit() {
     for node in [0, 1, 63, 64, 100, 1023] {
         let nodes = only(node).unwrap();
         let bits = (0..1024).filter(|bit| nodes[bit / WORD] >> (bit % WORD) & 1 != 0);
@@ -42,9 +42,9 @@ fn a_set_of_one_node_has_its_bit() {
     assert!(error.to_string().contains("1023"), "{error}");
 }
 
-/// The kernel counts pages as free that it has promised to somebody.
+/// The kernel counts reserved pages as free.
 #[test]
-fn pages_that_are_reserved_are_not_free() {
+fn reserved_pages_are_not_free() {
     let dir = std::env::temp_dir().join(format!("proverbs-pages-{}", std::process::id()));
     let write = |whose: &str, name: &str, text| {
         let path = dir.join(whose).join("hugepages").join(name);
@@ -53,7 +53,7 @@ fn pages_that_are_reserved_are_not_free() {
     };
     write("kernel/mm", "hugepages-2048kB/free_hugepages", "7\n");
     write("kernel/mm", "hugepages-2048kB/resv_hugepages", "3\n");
-    // A node has no number of the others.
+    // A node does not report reserved pages.
     write("devices/system/node/node1", "hugepages-1048576kB/free_hugepages", "2\n");
     let free = |huge: HugePage, node| huge.free(&dir, node);
     assert_eq!((free(HugePage::MiB2, None), free(HugePage::GiB1, Some(1))), (4, 2));
@@ -63,9 +63,9 @@ fn pages_that_are_reserved_are_not_free() {
 }
 
 #[test]
-fn a_mapping_is_gone_when_it_is_dropped() {
+fn dropping_a_mapping_unmaps_it() {
     let mut page = 0;
-    // SAFETY: only says whether there is a mapping, and the byte is a local.
+    // SAFETY: this only checks whether there is a mapping, and the byte is a local.
     let mut is_there = |at: *mut u8| unsafe { libc::mincore(at.cast(), PAGE, &mut page) == 0 };
     let mut is_gone = || {
         let map = of_pages(2, libc::PROT_NONE);
@@ -74,12 +74,12 @@ fn a_mapping_is_gone_when_it_is_dropped() {
         drop(map);
         !is_there(at)
     };
-    // (Another test's mapping may come there at once, but not each time.)
+    // (Another test may map the same address, but not each time.)
     assert!((0..1000).any(|_| is_gone()));
 }
 
 #[test]
-fn lengths_that_no_mapping_has_are_refused() {
+fn impossible_lengths_are_refused() {
     let new = |len| {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         Map::new(len, PAGE, libc::PROT_READ, flags, None).map(drop)
@@ -91,14 +91,14 @@ fn lengths_that_no_mapping_has_are_refused() {
 }
 
 #[test]
-fn pages_that_cannot_be_populated_are_told() {
+fn pages_that_cannot_be_populated_are_reported() {
     let error = of_pages(1, libc::PROT_NONE).populate_by_locks().unwrap_err();
     assert_eq!(error.verb(), "mlock");
 }
 
-/// A mapping never takes the place of memory that exists.
+/// A mapping never replaces existing memory.
 #[test]
-fn a_mapping_at_a_place_of_the_callers_is_refused() {
+fn a_mapping_at_a_fixed_address_is_refused() {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     for fixed in [libc::MAP_FIXED, libc::MAP_FIXED_NOREPLACE, libc::MAP_GROWSDOWN] {
         let refused = Map::new(PAGE, PAGE, libc::PROT_NONE, flags | fixed, None);

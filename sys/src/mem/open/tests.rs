@@ -4,7 +4,7 @@ use super::*;
 
 /// Every alignment of the region, offset and length, against a plain array.
 #[test]
-fn reads_and_writes_are_those_of_bytes() {
+fn reads_and_writes_match_plain_bytes() {
     for shift in 0..8 {
         let mut memory = [0u64; 5];
         let base = NonNull::from(&mut memory).cast::<u8>();
@@ -37,15 +37,15 @@ fn reads_and_writes_are_those_of_bytes() {
     }
 }
 
-/// Every length, wherever it begins here and there, with what is beside it.
+/// Every length, at every source and target alignment, with the bytes around it.
 #[test]
-#[cfg_attr(miri, ignore = "the same with fewer lengths is below")]
+#[cfg_attr(miri, ignore = "a test below covers the same with fewer lengths")]
 fn every_length_at_every_alignment() {
     const MOST: usize = 1200;
     let memory: Vec<AtomicU64> = (0..MOST / WORD + 12).map(|_| AtomicU64::new(0)).collect();
     let len = memory.len() * WORD;
     let source: Vec<u8> = (0..MOST + WORD).map(|i| (i * 37 + i / 256) as u8 & 0x7f).collect();
-    // SAFETY: the words, which outlive the value and are touched by it alone.
+    // SAFETY: the words outlive the value, which alone accesses them.
     let open = unsafe { Open::new(NonNull::from(&memory[..]).cast(), len) };
     let (blank, mut all, mut out) = (vec![0xee; len], vec![0; len], vec![0xdd; len]);
     for (offset, skip) in (0..WORD).flat_map(|offset| (0..WORD).map(move |skip| (offset, skip))) {
@@ -71,15 +71,15 @@ fn every_length_at_every_alignment() {
     }
 }
 
-/// Long runs, wherever they begin.
+/// Long runs, at every alignment.
 /// Proves R18.42.
 #[test]
-fn long_runs_are_those_of_bytes() {
+fn long_runs_match_plain_bytes() {
     const LEN: usize = if cfg!(miri) { 160 } else { 700 };
     let memory: Vec<AtomicU64> = (0..LEN / WORD + 5).map(|_| AtomicU64::new(!0)).collect();
     let base = NonNull::from(&memory[..]).cast::<u8>();
     let source: Vec<u8> = (0..LEN + 8).map(|i| (i * 37 + i / 256) as u8).collect();
-    // SAFETY: within the words, which outlive the value and are touched by it alone.
+    // SAFETY: within the words, which outlive the value; it alone accesses them.
     let open = unsafe { Open::new(base, memory.len() * WORD) };
     for offset in (0..33).step_by(if cfg!(miri) { 13 } else { 1 }) {
         for len in [63, 64, 95, 96, 127, 128, 152, 160, 255, 256, 260, 384, 511, 513, LEN] {
@@ -99,21 +99,21 @@ fn long_runs_are_those_of_bytes() {
             open.copy(offset, &mut out[1..=len]).unwrap();
             assert_eq!((out[0], &out[1..=len], out[len + 1]), (0xdd, written, 0xdd));
             out.fill(0xdd);
-            // SAFETY: bytes of the words, which nothing writes meanwhile.
+            // SAFETY: bytes of the words, and nothing writes them at the same time.
             unsafe { read_volatile(base, offset, &mut out[1..=len]) };
             assert_eq!((out[0], &out[1..=len], out[len + 1]), (0xdd, written, 0xdd));
         }
     }
 }
 
-/// A word is read as it was written at some moment, whole, however long the run is.
+/// A read returns each word whole, as it was at some moment, however long the run is.
 /// Proves R18.42.
 #[test]
 fn words_are_whole() {
     const WORDS: usize = 64;
     const TURNS: u64 = if cfg!(miri) { 3 } else { 20_000 };
     let memory: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
-    // SAFETY: the words outlive the values, of which each thread has one.
+    // SAFETY: the words outlive the values, one for each thread.
     let open = || unsafe { Open::new(NonNull::from(&memory[..]).cast(), WORDS * WORD) };
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -132,7 +132,7 @@ fn words_are_whole() {
     });
 }
 
-/// All touch a byte in the same way: as a part of its aligned word, if that is in the region.
+/// Every access to a byte has the same width: its aligned word, if that is in the region.
 /// Proves R18.42.
 #[test]
 fn each_byte_has_one_width() {
@@ -161,7 +161,7 @@ fn each_byte_has_one_width() {
 }
 
 #[test]
-fn what_is_beyond_the_region_is_not_touched() {
+fn bytes_beyond_the_region_are_not_touched() {
     let memory = [const { AtomicU64::new(0) }; 2];
     // SAFETY: eight of sixteen bytes.
     let open = unsafe { Open::new(NonNull::from(&memory).cast(), 8) };
@@ -176,10 +176,10 @@ fn what_is_beyond_the_region_is_not_touched() {
     open.copy(8, &mut []).unwrap();
 }
 
-/// A part of a word is changed, and the rest of it not.
+/// Changes part of a word, and leaves the rest.
 /// Proves R18.42.
 #[test]
-fn a_part_of_a_word_is_stored() {
+fn a_store_to_part_of_a_word_keeps_the_rest() {
     for (from, len) in
         (0..=WORD).flat_map(|from| (0..=7.min(WORD - from)).map(move |len| (from, len)))
     {
@@ -191,18 +191,18 @@ fn a_part_of_a_word_is_stored() {
     }
 }
 
-/// Two threads write to one word, each a part of it, and then look at it: none is lost, and one of
-/// them sees both.
+/// Two threads write different parts of one word and then read it. Neither write is lost, and one
+/// thread sees both.
 /// Proves R18.42.
 #[test]
 fn parts_of_a_word_have_one_order() {
     const TURNS: usize = if cfg!(miri) { 2 } else { 100 };
     const PLACES: usize = if cfg!(miri) { 3 } else { 500 };
-    // Of each place the first half is one thread's, and the word in its middle both have.
+    // In each place each thread has one half, and the two share the word in the middle.
     for half in [4, 68, 140] {
         let memory: Vec<AtomicU64> =
             (0..PLACES * 2 * half / WORD).map(|_| AtomicU64::new(0)).collect();
-        // SAFETY: the words outlive the values, of which each thread has one.
+        // SAFETY: the words outlive the values, one for each thread.
         let open = || unsafe { Open::new(NonNull::from(&memory[..]).cast(), memory.len() * WORD) };
         let (mine, others) = (AtomicU64::new(0), AtomicU64::new(0));
         let thread = |which: usize| {
@@ -228,8 +228,8 @@ fn parts_of_a_word_have_one_order() {
             [thread(0), other.join().unwrap()]
         });
         for (one, other) in one.iter().zip(&other) {
-            assert!(one[0] && other[1], "each sees what it wrote");
-            assert!(one[1] || other[0], "neither sees the other's, of {half} bytes");
+            assert!(one[0] && other[1], "each thread sees its own write");
+            assert!(one[1] || other[0], "neither thread sees the other's write of {half} bytes");
         }
     }
 }

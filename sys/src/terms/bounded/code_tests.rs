@@ -1,9 +1,9 @@
-//! Values that C has as codes.
+//! Values that C represents as codes.
 
 use crate::terms::bounded::*;
 
 #[test]
-fn timeouts_are_exponents_and_zero_is_for_ever() {
+fn timeouts_are_exponents_and_zero_is_infinite() {
     assert_eq!((Timeout::Infinite.to_c(), Timeout::MS_67.to_c()), (0, 14));
     for exponent in 0..=255 {
         let timeout = Timeout::exponent(exponent);
@@ -14,7 +14,7 @@ fn timeouts_are_exponents_and_zero_is_for_ever() {
 }
 
 #[test]
-fn seven_retries_are_for_ever() {
+fn seven_rnr_retries_are_infinite() {
     assert_eq!(RnrRetry::Infinite.to_c(), 7);
     for n in 0..=255 {
         let retries = RnrRetries::try_from(n).ok();

@@ -417,7 +417,7 @@ fn completion_queue_destroy(w: &World, cq: Cq<E>) -> Option<Cq<E>> {
 /// weight 3
 fn is_empty(w: &World, all: &Completions<'_, E>) {
     if all.is_empty() != (all.len() == 0) {
-        w.complain("completions have a length of their own")
+        w.complain("completions have the wrong length")
     }
 }
 
@@ -500,10 +500,10 @@ fn status(w: &World, one: &Completion<'_, E>) {
         one.is_selective(),
     );
     if one.direction() == Direction::Send && one.imm_data().is_some() {
-        w.complain("a send has brought an immediate")
+        w.complain("a send returned an immediate")
     }
     if ![0, 1, 9].contains(&one.id()) {
-        w.complain("a number that no work request was given")
+        w.complain("no work request had this number")
     }
 }
 
@@ -549,7 +549,7 @@ fn complete_of_another<'a>(
 /// weight 8
 fn released_iterator(w: &World, released: &mut Released<'_, E>) -> Option<E> {
     if ![0, 1, 9].contains(&released.id()) {
-        w.complain("a number that no work request was given")
+        w.complain("no work request had this number")
     }
     released.next()
 }

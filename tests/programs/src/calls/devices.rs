@@ -40,6 +40,12 @@ fn create_cq(w: &World, context: &Context) -> Option<Cq<AnyEntry>> {
 }
 
 /// weight 3
+fn cq_with_a_budget(w: &World, context: &Context) -> Option<Cq<AnyEntry>> {
+    let cqe = w.pick(0, [1, 4, 16, 64]);
+    w.made(context.cq(cqe).shared_budget().create::<AnyEntry>())
+}
+
+/// weight 3
 fn create_comp_channel(w: &World, context: &Context) -> Option<Channel> {
     context.create_comp_channel().ok()
 }

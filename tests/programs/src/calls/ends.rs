@@ -1,4 +1,4 @@
-//! What ends while something else is done.
+//! Objects that end during other calls.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What goes wrong. In a calm turn nothing does.
+//! Faults. A calm turn has none.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Memory of the program's own, by the key of all memory. What is given has bytes that tell
-//! what they are (`number`).
+//! The program's own memory, by the key of an implicit region. Its bytes depend on a number
+//! (`number`).
 
 use super::*;
 
@@ -156,7 +156,7 @@ fn post_send_of_all_that_was_given(
     w.kept(qp.post_send(wr::Send::paged(given))).and_then(|back| back.into_iter().next()).inspect(
         |back| {
             if !matches!(back, AnyBuf::Implicit(given) if given.len() == len) {
-                w.complain("memory was refused, and something else came back")
+                w.complain("memory was refused, and another object came back")
             }
         },
     )
@@ -196,7 +196,7 @@ fn memory_that_the_device_has_does_not_come_back(
         Ok(mut memory) => {
             memory.wipe();
             if is_there {
-                w.complain("memory came back that the device has")
+                w.complain("memory came back while the device has it")
             }
             (Some(memory), None)
         }
@@ -230,7 +230,7 @@ fn a_region_that_has_memory_stays(
         Ok(given) => match all.destroy() {
             Err(refused) => (Some(refused.into_object()), Some(given)),
             Ok(()) => {
-                w.complain("a region is gone that has memory");
+                w.complain("a region is gone while it has memory");
                 (None, Some(given))
             }
         },

@@ -1,12 +1,12 @@
 //! The public calls, as generated programs make them. `cargo xtask programs` reads these files and
-//! puts the bodies of the functions into programs; here they only compile.
+//! puts the bodies of the functions into programs; here they are only compiled.
 //!
-//! A call takes and gives what its signature says: an argument by value ends in it, each `Option`
-//! that it returns is a new value, and a lifetime says what a result borrows. A type that is a set
+//! A call's signature describes its effects: an argument by value is consumed, each `Option` that
+//! it returns is a new value, and a lifetime shows what a result borrows. A type that is a set
 //! ([`sets`]) is any of its members, the same one throughout the call; `T`, `S`, `P` and other
 //! single letters are any type, and `EntryOf<P>` is the entry of a profile. `w.pick(0, [..])` is
-//! chosen anew by each turn of a program. [`ALIKE`] is whether all arguments are known to be of one
-//! context. The documentation of a call has these words:
+//! chosen again in each turn of a program. [`ALIKE`] is whether all arguments are known to belong
+//! to one context. The documentation of a call has these words:
 //!
 //! | word | meaning |
 //! |---|---|
@@ -19,7 +19,7 @@
 //! | `open` | it opens memory to the fabric |
 //! | `forgets` | only in programs that forget things |
 //! | `alone` | only while no other thread runs |
-// Only the generator uses the functions, and misuse is what many of them are for.
+// Only the generator uses the functions, and many of them misuse the crate on purpose.
 #![allow(dead_code, unused_variables, clippy::all)]
 
 mod arenas;
@@ -64,7 +64,7 @@ use proverbs::state::*;
 use crate::{World, *};
 use sets::*;
 
-/// Whether all arguments of a call are known to be of one context.
+/// Whether all arguments of a call are known to belong to one context.
 const ALIKE: bool = true;
 
 // Any type.
@@ -83,10 +83,10 @@ type O = Sends;
 /// A Vec may hold values that borrow.
 type X<'a> = Completion<'a, Buf>;
 
-/// What the queues of a profile keep.
+/// The entries of a profile's queues.
 type EntryOf<P> = <P as Profile>::Entry;
 
-// What the calls take and give.
+// The arguments and results of the calls.
 type Pd = ProtectionDomain;
 type Cq<E> = CompletionQueue<E>;
 type Channel = CompletionChannel;
@@ -113,7 +113,7 @@ type RecvSlots<const L: usize = 3> = proverbs::post::RecvSlots<L>;
 type SendSlots<const L: usize = 3, const G: usize = 1> = proverbs::post::SendSlots<L, G>;
 type RecvList<'a, T, P> = proverbs::post::RecvList<'a, T, P, 1>;
 type SendList<'a, T, P> = proverbs::post::SendList<'a, T, P, 1>;
-/// Of memory of the type `M`.
+/// Given memory of the type `M`.
 type Given<T, O, M> = <(ImplicitBuf<T, O>, M) as First>::Is;
 
 trait First {

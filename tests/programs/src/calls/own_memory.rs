@@ -1,4 +1,4 @@
-//! Memory of the program's own.
+//! The program's own memory.
 
 use super::*;
 
@@ -108,7 +108,7 @@ fn shared_mapping_read_at(w: &World, memory: &mut SharedMapping) {
     let mut some = [0; 9];
     let _ = (memory.read_at(from, &mut some), memory.write_at(from, &some));
     if memory.is_empty() || !memory.is_sealed() || memory.read_at(memory.len(), &mut some).is_ok() {
-        w.complain("a memfd is longer than it says, or not sealed")
+        w.complain("a memfd has the wrong length, or is not sealed")
     }
 }
 

@@ -18,7 +18,7 @@ fn pool_take(w: &World, pool: &Pool) -> Option<Buf> {
 /// weight 2
 fn count(w: &World, pool: &Pool) {
     if pool.available() > pool.count() {
-        w.complain("more buffers are home than there are")
+        w.complain("more buffers are free than there are")
     }
 }
 
@@ -84,7 +84,7 @@ fn buf_list_new(w: &World, one: Buf, two: Buf) -> Option<BufList> {
 /// weight 5
 fn pop_front(w: &World, list: &mut BufList) -> Option<Buf> {
     if list.is_empty() != (list.len() == 0) {
-        w.complain("a list has a length of its own")
+        w.complain("a list has the wrong length")
     }
     list.pop_front()
 }

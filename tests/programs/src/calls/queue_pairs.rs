@@ -18,7 +18,7 @@ fn more_than_any_device_has(w: &World, context: &Context, pd: &Pd, cq: &Cq<BufLi
         || pd.create_qp::<AnyTransport, Lists>(cq, cq, Depth { send: most, recv: 8 }).is_ok()
         || context.create_cq::<Buf>(most).is_ok()
     {
-        w.complain("it was made with more than any device has")
+        w.complain("a queue pair was made with more than any device has")
     }
 }
 
@@ -295,7 +295,7 @@ fn a_queue_pair_in_a_field_is_reset_and_with_its_receives_goes_a_pool(
     w.catch(|| drop(any.reset()));
     w.catch(|| drop(any.reset()));
     if any.sends_outstanding() + any.recvs_outstanding() != 0 {
-        w.complain(&format!("{:#x} is in RESET, and something is outstanding", any.qp_num()))
+        w.complain(&format!("{:#x} is in RESET, and work is outstanding", any.qp_num()))
     }
     any.into_state::<state::Reset>().ok()
 }
@@ -321,7 +321,7 @@ fn a_queue_pair_in_a_field_is_told_what_only_another_state_allows(
             })
             .is_ok();
     if went {
-        w.complain("a field went on from a state that it is not in")
+        w.complain("a field changed from a state that it is not in")
     }
     any.into_state::<state::Err>().ok()
 }

@@ -59,7 +59,7 @@ fn recv_list_push(w: &World, list: &mut RecvList<'_, T, AnyQuiet>, buf: Buf) {
     let before = list.len();
     let pushed = list.push(wr::Recv::new(buf)).is_ok();
     if list.len() != before + pushed as usize || list.is_empty() != (list.len() == 0) {
-        w.complain("a list does not count")
+        w.complain("a list has the wrong length")
     }
 }
 
@@ -167,7 +167,7 @@ fn messages_of_parts_beside_slices_of_the_rest(
     let _ = w.polled(cq.poll_one());
     for slice in slices {
         if slice.iter().any(|byte| *byte != tag) {
-            w.complain("the device wrote beside a part")
+            w.complain("the device wrote outside a part")
         }
         slice.fill(1);
     }

@@ -133,7 +133,7 @@ fn post_prepared_inline(w: &World, qp: &mut Qp<AnyConnected, AnyPostsSends, AnyQ
         *ready.bytes_mut() = bytes;
         w.posted(qp.post_prepared_inline(&mut ready));
         if *ready.bytes() != bytes {
-            w.complain("a prepared send has other bytes than it was given")
+            w.complain("a prepared send has the wrong bytes")
         }
     }
 }
@@ -195,7 +195,7 @@ fn send_list_push(w: &World, list: &mut SendList<'_, T, AnyQuiet>, buf: Buf) {
     let before = list.len();
     let pushed = list.push(wr::Send::new(buf)).is_ok();
     if list.len() != before + pushed as usize || list.is_empty() != (list.len() == 0) {
-        w.complain("a list does not count")
+        w.complain("a list has the wrong length")
     }
 }
 

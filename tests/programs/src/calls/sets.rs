@@ -1,12 +1,13 @@
-//! What a variable of a call may be: the name of a set, and its members. One that is there twice is
-//! drawn twice as often. As a type it is its first member, so that the calls compile.
+//! The sets of types for a variable of a call: the name of a set, and its members. A member that is
+//! listed twice is drawn twice as often. As a type the set is its first member, so that the calls
+//! compile.
 
 use super::*;
 
 macro_rules! sets {
     ($($name:ident: $first:ident $($member:ident)*;)*) => {
         $(pub type $name = $first;)*
-        /// All of them are types.
+        /// All members are types.
         pub type Members = ($(PhantomData<$first>, $(PhantomData<$member>,)*)*);
     };
 }

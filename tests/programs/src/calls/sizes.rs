@@ -1,4 +1,4 @@
-//! Sizes that change, vectors, GIDs, what a device can.
+//! Sizes that change, completion vectors, GIDs, and optional features.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What one call makes, uses and ends: SRD, lanes, XRC, polling for fields.
+//! Objects that one call makes, uses and ends: SRD, lanes, XRC, extended polling.
 
 use super::*;
 

@@ -58,7 +58,7 @@ fn bind(
                 back.into_iter().find_map(|back| match back {
                     AnyBuf::Window(window) => Some(window),
                     other => {
-                        w.complain("a bind was refused, and gave something else back");
+                        w.complain("a bind was refused, and returned another object");
                         drop(other);
                         None
                     }
@@ -85,7 +85,7 @@ fn binds_until_it_is_full(
             for kept in w.kept(qp.post_send(bind)).into_iter().flatten() {
                 match kept {
                     AnyBuf::Window(window) => back = Some(window),
-                    _ => w.complain("a bind was refused, and gave something else back"),
+                    _ => w.complain("a bind was refused, and returned another object"),
                 }
             }
         }
@@ -135,7 +135,7 @@ fn bind_by_the_verb(
             back.into_iter().find_map(|back| match back {
                 AnyBuf::Window(window) => Some(window),
                 other => {
-                    w.complain("a bind was refused, and gave something else back");
+                    w.complain("a bind was refused, and returned another object");
                     drop(other);
                     None
                 }
@@ -164,7 +164,7 @@ fn bind_again_or_to_nothing(
         back.into_iter().find_map(|back| match back {
             AnyBuf::Window(window) => Some(window),
             _ => {
-                w.complain("a bind was refused, and gave something else back");
+                w.complain("a bind was refused, and returned another object");
                 None
             }
         })
@@ -208,7 +208,7 @@ fn its_window(w: &World, any: AnyBuf) -> Option<Ended> {
 /// weight 20
 fn into_bound(w: &World, window: Ended) -> Option<Bound> {
     if ![0, 7, !0].contains(&window.id()) {
-        w.complain("a window has a word that nobody gave it")
+        w.complain("a window has a number that the program did not set")
     }
     window.into_bound::<RemoteWrite>().ok()
 }
@@ -240,7 +240,7 @@ fn local_inv(
         back.into_iter().find_map(|back| match back {
             AnyBuf::Window(window) => Some(window),
             _ => {
-                w.complain("a LOCAL_INV was refused, and gave something else back");
+                w.complain("a LOCAL_INV was refused, and returned another object");
                 None
             }
         })
@@ -261,7 +261,7 @@ fn nothing_comes_through_a_window_that_is_destroyed(
         if w.content(region) != before
             && before[..].contains(&0xdd) != w.content(region)[..].contains(&0xdd)
         {
-            w.complain("bytes came through a window that is destroyed")
+            w.complain("bytes arrived through a window that is destroyed")
         }
     }
 }
