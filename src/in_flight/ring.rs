@@ -47,17 +47,18 @@ impl Name {
 pub struct Ring<E: Entry> {
     // Invariants:
     // - Both names have the tag of the counters. Slots `oldest..next` (sequence numbers, wrapping,
-    //   masked) hold the words of the entries that the device owns, or say that there is no buffer.
-    // - There are `mask + 1` slots, a power of two, and at least `depth + 1 + MOST`, and as many
-    //   behind them. Those from `at` on may hold words of entries that are being posted: side by
-    //   side, so a list may go beyond the end of the ring, and `look_and_spend` moves what did to
-    //   where it belongs. A list that turns out not to fit overwrites nothing.
-    // - `at` is the slot of `next`, or one past the last where that is the first one.
-    // - If the ring has claims, `room` is 0. What it has claimed is `next`, and what it holds. It
-    //   holds an entry if the last work request is not signaled, so that one that is always fits.
-    // - Otherwise `room` is no more than the state's `depth - (next - oldest)` (what completes is added
-    //   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel
-    //   goes beyond `depth`.)
+    //   masked) contain the words of the entries that the device owns, or a word for no buffer.
+    // - There are `mask + 1` slots, a power of two and at least `depth + 1 + MOST`, and the same
+    //   number behind them. Slots from `at` on may contain words of entries that are being posted.
+    //   They are contiguous, so a list may extend past the end of the ring, and `look_and_spend`
+    //   moves that part to its slots. A list that turns out not to fit overwrites nothing.
+    // - `at` is the slot of `next`, or one past the last if that is the first slot.
+    // - If the ring has claims, `room` is 0, and it has claimed `next` entries and those that it
+    //   holds. It holds an entry if the last work request is not signaled, so that a signaled one
+    //   always fits.
+    // - Otherwise `room` is at most `depth - (next - oldest)` of the state (completions are added
+    //   when needed), and at most the number of slots from `at` to the end of the ring. (The
+    //   sentinel of a drain exceeds `depth`.)
     pub(crate) next: Name,
     oldest: Name,
     pub(crate) at: *const Cell<usize>,
@@ -93,14 +94,16 @@ impl<E: Entry> Ring<E> {
         self.measure();
     }
 
-    /// Sees how many fit without looking again: none, if each post claims its entries.
+    /// Computes how many fit until completions are read again: none, if each post claims its
+    /// entries.
     fn measure(&mut self) {
         let is_known = self.state.claims().is_none();
         let fits = self.free().min(self.mask + 1 - self.index());
         self.state.room = if is_known { fits as i32 } else { 0 };
     }
 
-    /// Claims what is lacking of `n` entries, if the ring takes entries as it posts.
+    /// Claims the entries that are missing for `n` work requests, if the ring takes entries as it
+    /// posts.
     fn reserve(&self, n: u32) -> bool {
         self.state.claim(n.saturating_sub(self.held()))
     }
@@ -282,7 +285,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn give_back_held(&mut self) {
-        // (Whether the last work request is signaled is not known here.)
+        // (It is not known here whether the last work request is signaled.)
         let kept = (self.in_ring() != 0) as u32;
         let more = self.held().saturating_sub(kept);
         if let (Some(claims), 1..) = (self.state.claims(), more) {
@@ -337,7 +340,8 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         if outstanding == 0 || outstanding > self.state.depth {
             return None;
         }
-        // Without an entry the last work request is signaled, so its completion tells.
+        // If there is no free entry, the last work request is signaled, and its completion is
+        // enough.
         if !self.reserve(1) {
             return None;
         }
