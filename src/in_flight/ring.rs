@@ -340,7 +340,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         if outstanding == 0 || outstanding > self.state.depth {
             return None;
         }
-        // If there is no free entry, the last work request is signaled, and its completion is
+        // Without a held entry, the last work request is signaled, and its completion is
         // enough.
         if !self.reserve(1) {
             return None;
