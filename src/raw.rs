@@ -22,7 +22,7 @@
 //!     fn library_verb(pd: *mut ibv_pd) -> i32; // a verb that this crate does not offer
 //! }
 //!
-//! /// Keeps what the library has. It goes when the last object goes that was made from it here.
+//! /// Keeps the library open. It is dropped after the last object that was created from it here.
 //! struct Library;
 //!
 //! impl Drop for Library {

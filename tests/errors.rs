@@ -328,8 +328,8 @@ fn a_refused_post_names_the_remedy() {
     );
     said(
         CqFull { asked: 1, room: 0 },
-        "completion queue full: 1 work request exceeds the 0 that fit (poll it: each completion \
-         makes room for any of its queue pairs)",
+        "completion queue full: posting 1 work request, room for 0 (poll it: each completion \
+         frees an entry for any of its queue pairs)",
     );
     said(
         InlineTooLong { asked: 17, max: 16 },

@@ -29,7 +29,7 @@ use crate::terms::error::Error;
 /// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
-/// /// The step that `event` is.
+/// /// Performs the step of `event`.
 /// fn done<D, W, F>(step: Progress<D, W, F>) -> Result<D, proverbs::Error> {
 ///     match step {
 ///         Progress::Done(done) => Ok(done),
@@ -47,8 +47,8 @@ use crate::terms::error::Error;
 /// let channel = EventChannel::new()?;
 /// let listening = channel.create_id::<Tcp>()?.bind_addr("10.77.0.1:7471".parse()?)?.listen(8)?;
 /// let id = channel.create_id::<Tcp>()?.resolve_addr("10.77.0.1:7471".parse()?, second)?;
-/// // A program with more than one thing to wait for polls `channel.as_raw_fd()` and then takes events with
-/// // `channel.try_event()` until there is none.
+/// // A program that waits for other descriptors too polls `channel.as_raw_fd()`, and then takes
+/// // events with `channel.try_event()` until it returns `None`.
 /// let id = done(id.advance(&channel.wait()?))?.resolve_route(second)?;
 /// let id = done(id.advance(&channel.wait()?))?;
 ///
@@ -102,7 +102,7 @@ impl EventChannel {
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
     /// # fn example(channel: EventChannel) -> Result<(), proverbs::Error> {
-    /// // ... epoll_wait on `channel.as_raw_fd()` and whatever else there is ...
+    /// // ... epoll_wait on `channel.as_raw_fd()` and other descriptors ...
     /// while let Some(event) = channel.try_event()? {
     ///     println!("{:?}: {:?}", event.id(), event.kind());
     /// }

@@ -31,7 +31,7 @@ const VERB: &str = "rdma_connect";
 /// use proverbs::{cm::*, prelude::*};
 /// use std::time::Duration;
 ///
-/// /// Tries three times, with the same queue pair.
+/// /// Tries three times with the same queue pair.
 /// fn connect(
 ///     at: std::net::SocketAddr,
 ///     mut qp: QueuePair<Rc, Reset>,

@@ -14,7 +14,7 @@ use crate::sys::cm::{Arm, Copied};
 ///
 /// use proverbs::{cm::*, prelude::*};
 ///
-/// /// Finds the attempt that an event is about.
+/// /// Finds the attempt that an event belongs to.
 /// fn take(attempts: &mut HashMap<IdKey, Pending>, event: &Event) -> Option<Pending> {
 ///     attempts.remove(&event.id())
 /// }

@@ -52,7 +52,7 @@
 //!     Ok(connection.id)
 //! }
 //!
-//! /// On a channel a step has a state of its own while it is under way.
+//! /// On a channel, a step in progress has its own state.
 //! enum Attempt {
 //!     Address(CmId<Tcp, ResolvingAddr, OnChannel>),
 //!     Route(CmId<Tcp, ResolvingRoute, OnChannel>),
@@ -135,7 +135,7 @@
 //!
 //!     let mut connection = request.accept(qp, &AcceptParam::default(), second)?;
 //!     // ... poll `cq` ...
-//!     // The peer ends it, or takes too long.
+//!     // The peer disconnects, or the wait times out.
 //!     let ends = connection.id.wait_disconnected(60 * second);
 //!     let mut ended = connection.disconnect()?; // this side confirms either way (R16.20)
 //!     ended.qp.drain(&mut cq, |_| ())?;
@@ -240,7 +240,7 @@
 //! use proverbs::{cm::*, loopback::Fabric, prelude::*};
 //! use std::time::Duration;
 //!
-//! /// What is to be tested: a client that is told why it may not come in.
+//! /// The function to test: a client that receives the reason for a rejection.
 //! fn ask(id: CmId<Tcp, Created>, at: std::net::SocketAddr) -> Result<String, proverbs::Error> {
 //!     let second = Duration::from_secs(1);
 //!     let id = id.resolve_addr(at, second)?.resolve_route(second)?;

@@ -46,7 +46,7 @@ pub enum Udp {}
 ///     id.create_qp(&id.pd()?, cq, cq, Depth { send: 8, recv: 8 })
 /// }
 ///
-/// /// Once more, with one that was reset.
+/// /// Prepares a queue pair that was reset for another id.
 /// fn again<PS: PortSpace, S: HasDevice>(
 ///     id: &CmId<PS, S>,
 ///     qp: NewFor<PS, DefaultProfile>,

@@ -67,7 +67,7 @@ pub enum Unusable {}
 ///
 /// const SECOND: Duration = Duration::from_secs(1);
 ///
-/// /// Of a new id, or one that is bound.
+/// /// For a new id or a bound one.
 /// fn reach<S: CmState>(
 ///     id: CmId<Tcp, S>,
 ///     to: SocketAddr,
@@ -225,7 +225,7 @@ impl JoinsGroups for AddrResolved {}
 /// ```
 /// use proverbs::cm::*;
 ///
-/// /// Options are set alike in both.
+/// /// Sets options in both modes.
 /// fn low_delay<M: Mode>(id: &mut CmId<Tcp, Created, M>) -> Result<(), proverbs::Error> {
 ///     id.set_tos(0x10)
 /// }

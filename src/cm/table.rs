@@ -51,7 +51,7 @@ pub(super) enum Meaning {
 }
 
 impl Waiting {
-    /// Whether it waits for the end of a connection. Any call may have taken that event.
+    /// Whether it is about the end of a connection. Any call may have taken that event.
     pub fn is_for_the_end(self) -> bool {
         matches!(self, Waiting::End | Waiting::Confirmation)
     }

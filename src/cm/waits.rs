@@ -16,7 +16,7 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
 ///
-/// /// Waits for a step on a channel that serves this id alone.
+/// /// Waits for a step on a channel that serves only this id.
 /// fn resolved(channel: &EventChannel, mut id: CmId<Tcp, ResolvingAddr, OnChannel>)
 ///     -> Result<CmId<Tcp, AddrResolved, OnChannel>, proverbs::Error>
 /// {

@@ -37,7 +37,7 @@ use crate::work::opcode::RdmaRead;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let fabric = Fabric::new();
 /// let (here, there) = UnixStream::pair()?;
-/// // Both sides are the same program text; here they are threads of one process.
+/// // Both sides run the same code, here on two threads.
 /// let side = |context: Context, mut stream: UnixStream| -> Result<u64, proverbs::Error> {
 ///     let pd = context.alloc_pd()?;
 ///     let cq: CompletionQueue = context.create_cq(16)?;

@@ -31,7 +31,7 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
     /// }
     ///
     /// impl Link {
-    ///     /// Connects, after a connection before or none.
+    ///     /// Connects, also after an earlier connection.
     ///     fn connect(&mut self, stream: &mut UnixStream) -> Result<Endpoint> {
     ///         self.qp.reset()?;
     ///         self.qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;

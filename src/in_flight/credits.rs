@@ -19,19 +19,19 @@ use crate::memory::header::word;
 
 /// The room of a poisoned in-flight table. Completions cannot raise it to 0.
 const POISON: i32 = i32::MIN / 2;
-/// No queue is as deep (devices have a few thousand entries): so what completes fits beside.
+/// No queue is this deep (devices support a few thousand entries), so completions fit in the rest.
 const DEEPEST: u32 = 1 << 28;
-/// By as much are room and depth less if the queue takes an entry of a shared budget with each work
-/// request: then no post fits by what is known, so each takes the cold path.
+/// Subtracted from room and depth if the queue takes an entry of a shared budget with each work
+/// request. No post then fits as far as known, so each takes the cold path.
 const HIDDEN: i32 = i32::MIN / 4;
 
 #[doc(hidden)]
 #[repr(C)] // the fields that each post accesses come first
 pub struct Credits<E> {
     // Invariants:
-    // - `room` + work requests outstanding, by what was known at the last look, = `depth`. Both are
-    //   less by `HIDDEN` if the queue has claims.
-    // - It is poisoned if `room` is below `HIDDEN`, by more than can ever complete.
+    // - `room` + outstanding work requests, as known when the counter was last read, = `depth`.
+    //   Both are lower by `HIDDEN` if the queue has claims.
+    // - It is poisoned if `room` is so far below `HIDDEN` that completions cannot raise it to that.
     // - `no_buffer` is the word of the state's counter.
     pub(crate) state: QueueState,
     /// The wr_id of a work request without a buffer: the counter as a word.
@@ -121,7 +121,7 @@ impl<E: Entry> InFlight<E> for Credits<E> {
         self.seen = completed;
         self.state.depth += back;
         let hidden = if self.state.claims().is_some() { HIDDEN } else { 0 };
-        // (What completes of a poisoned queue does not make it one that has room.)
+        // (Completions on a poisoned queue do not give it room.)
         if self.is_poisoned() { 0 } else { (self.state.room - hidden).max(0) as u32 }
     }
 

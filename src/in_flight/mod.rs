@@ -90,19 +90,19 @@ impl QueueState {
         }
     }
 
-    /// What the queue has taken of a shared budget, if it takes an entry with each work request.
+    /// The claims of the queue on a shared budget, if it takes an entry with each work request.
     fn claims(&self) -> Option<&Claims> {
         // SAFETY: the counter is in the counters (invariant).
         unsafe { &*self.counter }.claims()
     }
 
-    /// Claims `n` entries, if the queue takes them as it posts. False if they are not free.
+    /// Claims `n` entries, if the queue takes them as it posts. Returns false if they are not free.
     fn claim(&self, n: u32) -> bool {
         self.claims().is_none_or(|claims| claims.claim(n))
     }
 
-    /// Adds to the number of lists that are put together. It is a number, and not a flag, since
-    /// lists that end do not speak for one that was forgotten before.
+    /// Adds to the number of lists in progress. It is a number and not a flag, because a finished
+    /// list must not hide one that was leaked before.
     #[inline(always)]
     fn count_list(&self, more: u64) {
         self.lists.store(self.lists.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -182,11 +182,11 @@ pub trait InFlight<E: Entry>: Sized {
     #[must_use]
     fn look_and_spend(&mut self, n: u32) -> bool;
 
-    /// How many work requests fit the queue itself, after a look at what has completed.
+    /// The number of work requests that fit in the queue itself, after reading what has completed.
     fn own_room(&mut self) -> u32;
 
-    /// How many work requests fit, after a look at what has completed. (`extern "C"` for its
-    /// promise not to unwind.)
+    /// The number of work requests that fit, after reading what has completed. (`extern "C"`,
+    /// because such functions do not unwind.)
     #[cold]
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
@@ -196,17 +196,18 @@ pub trait InFlight<E: Entry>: Sized {
         self.state().claims().map_or(own, |claims| own.min(claims.budget().free() + self.held()))
     }
 
-    /// Like `room`, to compare with `n`: they are kept for the next post, if there is room.
+    /// Like `room`, for comparison with `n`. If there is room, the entries are kept for the next
+    /// post.
     extern "C" fn room_for(&mut self, _n: u32) -> u32 {
         self.room()
     }
 
-    /// Entries that were claimed and not used yet.
+    /// The number of entries that were claimed and not used yet.
     fn held(&self) -> u32 {
         0
     }
 
-    /// Nothing is posted after `room_for`.
+    /// Returns entries that `room_for` kept, if nothing is posted.
     fn give_back_held(&mut self) {}
 
     /// Why `n` work requests do not fit.

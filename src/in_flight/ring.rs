@@ -94,14 +94,16 @@ impl<E: Entry> Ring<E> {
         self.measure();
     }
 
-    /// Sees how many fit without looking again: none, if each post claims its entries.
+    /// Computes how many fit until completions are read again: none, if each post claims its
+    /// entries.
     fn measure(&mut self) {
         let is_known = self.state.claims().is_none();
         let fits = self.free().min(self.mask + 1 - self.index());
         self.state.room = if is_known { fits as i32 } else { 0 };
     }
 
-    /// Claims what is lacking of `n` entries, if the ring takes entries as it posts.
+    /// Claims the entries that are missing for `n` work requests, if the ring takes entries as it
+    /// posts.
     fn reserve(&self, n: u32) -> bool {
         self.state.claim(n.saturating_sub(self.held()))
     }
@@ -283,7 +285,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn give_back_held(&mut self) {
-        // (Whether the last work request is signaled is not known here.)
+        // (It is not known here whether the last work request is signaled.)
         let kept = (self.in_ring() != 0) as u32;
         let more = self.held().saturating_sub(kept);
         if let (Some(claims), 1..) = (self.state.claims(), more) {
@@ -338,7 +340,8 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         if outstanding == 0 || outstanding > self.state.depth {
             return None;
         }
-        // Without an entry the last work request is signaled, so its completion tells.
+        // Without a held entry, the last work request is signaled, and its completion is
+        // enough.
         if !self.reserve(1) {
             return None;
         }

@@ -427,8 +427,9 @@ fn ids_last() {
     }
 }
 
-/// Queues that take entries of a budget: they take as many as they post, one more behind an
-/// unsignaled send of a ring, and their counts may wrap. Stale completions give back nothing.
+/// Queues that take entries of a budget. They take one with each work request that they post, and
+/// one more after an unsignaled send of a ring. Their counts may wrap. Stale completions return
+/// nothing.
 #[test]
 fn claims_go_on_where_counts_wrap() {
     let budget = Arc::new(Budget::new(6));
@@ -441,7 +442,7 @@ fn claims_go_on_where_counts_wrap() {
         let first = ring.posted();
         assert_eq!((ring.room(), budget.free()), (DEPTH.min(6), 6), "round {round}");
         assert!(!ring.spend(1), "no post fits by what is known");
-        // Two unsignaled sends, and room for one that is signaled.
+        // Two unsignaled sends, and room for a signaled one.
         for left in [4, 3] {
             assert!(ring.has_room(2) && ring.look_and_spend(1));
             assert_eq!((ring.held(), budget.free()), (1, left));
@@ -450,7 +451,7 @@ fn claims_go_on_where_counts_wrap() {
         assert_eq!(ring.why_full(2), PostErrorKind::CqFull { asked: 2, room: 1 });
         assert!(ring.look_and_spend(1));
         assert_eq!((ring.held(), ring.room(), ring.enter_sentinel()), (0, 0, None));
-        // It is refused after all, and posted again.
+        // It is rejected after all, and posted again.
         ring.take_back(1);
         assert_eq!((ring.held(), ring.outstanding()), (1, 2));
         assert!(ring.look_and_spend(1));
@@ -487,7 +488,7 @@ fn claims_go_on_where_counts_wrap() {
         assert_eq!(claims.count_polled(), 0, "nothing is outstanding");
         budget.give(2);
     }
-    // A post without an outcome keeps its entries until the queue ends.
+    // A post with an unknown outcome keeps its entries until the queue ends.
     assert!(credits.look_and_spend(2));
     credits.poison();
     assert_eq!((credits.is_poisoned(), credits.room(), credits.outstanding()), (true, 0, 2));

@@ -30,7 +30,7 @@ pub(super) extern "C" fn more_room<Q: Kind>(
     if count == capacity { capacity } else { queue.in_flight.room().clamp(count, capacity) }
 }
 
-/// Why a list has room for `most` work requests only.
+/// Why a list only has room for `most` work requests.
 #[cold]
 #[inline(never)]
 pub(super) extern "C" fn why_full<Q: Kind>(

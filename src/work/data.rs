@@ -143,7 +143,7 @@ into_data! {
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::wr::{IntoData, Send, Takes};
-/// /// Sends whatever a SEND may.
+/// /// Sends any data that a SEND accepts.
 /// fn urgent<D: IntoData<Data = D>>(data: D) -> wr::WorkRequest<Send, D>
 /// where
 ///     Send: Takes<D>,

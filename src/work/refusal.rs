@@ -170,11 +170,11 @@ impl fmt::Display for PostErrorKind {
                 )
             }
             PostErrorKind::CqFull { asked, room } => {
-                let (asked, exceed) = (WorkRequests(asked), if asked == 1 { "exceeds" } else { "exceed" });
+                let asked = WorkRequests(asked);
                 write!(
                     f,
-                    "completion queue full: {asked} {exceed} the {room} that fit (poll it: each \
-                     completion makes room for any of its queue pairs)"
+                    "completion queue full: posting {asked}, room for {room} (poll it: each \
+                     completion frees an entry for any of its queue pairs)"
                 )
             }
             PostErrorKind::InlineTooLong { asked, max } => {

@@ -41,7 +41,7 @@ use crate::work::opcode::bounds::SolicitedOp;
 /// # use proverbs::prelude::*;
 /// profile! { Stream { signaling: Selective } }
 ///
-/// /// The end of a stream: the peer is woken, and this side hears when all is done.
+/// /// The end of a stream: it wakes the peer, and completes when all sends are done.
 /// fn last(buf: Buf) -> wr::WorkRequest<wr::Send, Buf, wr::Connected, wr::Unfenced, wr::Signaled> {
 ///     wr::Send::new(buf).solicited().signaled()
 /// }

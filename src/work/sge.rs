@@ -87,7 +87,7 @@ impl<'mr> Piece<'mr> {
 /// let copied = wr::Send::new(wr::Sge::new(43, [wr::Piece::new(&region, 0..4)?]).inline());
 /// # let _: wr::WorkRequest<wr::Send, wr::Sge<'_, 1>> = copied;
 /// # drop(wr);
-/// // Which queue pairs take them: those whose entry is `Raw`, with `post_send_unchecked`.
+/// // Post them with `post_send_unchecked` to queue pairs whose entry is `Raw`.
 /// let cq: CompletionQueue<Raw> = context.create_cq(32)?;
 /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
 /// assert!(wr::Piece::new(&region, 4090..4100).is_err());

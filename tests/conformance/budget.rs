@@ -180,8 +180,8 @@ fn a_list_takes_entries_of_a_budget_once() {
     list.push(write()).unwrap();
     let error = list.push(write()).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::CqFull { asked: 3, room: 2 });
-    let text = "completion queue full: 3 work requests exceed the 2 that fit (poll it: each \
-                completion makes room for any of its queue pairs)";
+    let text = "completion queue full: posting 3 work requests, room for 2 (poll it: each \
+                completion frees an entry for any of its queue pairs)";
     assert!(error.to_string().ends_with(text), "{error}");
     drop(error);
     assert_eq!(crowd.cq.unbooked(), 2);

@@ -33,7 +33,7 @@ use crate::terms::transport::Ud;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let fabric = Fabric::new();
 /// # let _device = fabric.open_device();
-/// /// Gives each event to what waits, until it is done.
+/// /// Passes each event to the step, until it is done.
 /// fn finish<W: Waits>(channel: &EventChannel, mut begun: W, step: fn(W, &Event) -> Progress<W::Done, W, W::Failed>)
 ///     -> Result<W::Done, proverbs::Error>
 /// {

@@ -19,7 +19,7 @@
 //! use proverbs::{cm::*, prelude::*};
 //! use std::time::Duration;
 //!
-//! /// What a post was for: no pointer cast could take it for something else.
+//! /// The purpose of a post. Its type cannot be confused with another one.
 //! #[derive(Debug, Default)]
 //! enum Task {
 //!     #[default]
@@ -265,8 +265,7 @@ where
     }
 
     /// Returns the next completion of a receive, if there is one, like
-    /// [`try_send_comp`](Self::try_send_comp). The descriptor to sleep on is
-    /// [`recv_channel`](Self::recv_channel).
+    /// [`try_send_comp`](Self::try_send_comp). Its channel is [`recv_channel`](Self::recv_channel).
     ///
     /// # Errors
     /// As for [`try_send_comp`](Self::try_send_comp).

@@ -66,7 +66,7 @@ const VERB: &str = "ibv_bind_mw";
 /// for completion in cq.poll()? {
 /// #     let Some(lent) = window.take() else { break };
 ///     match lent.revoked(completion) {
-///         // No peer writes there any more. The completion is used up; its message is not.
+///         // Peers can no longer write there. The completion is consumed; its message is not.
 ///         Ok((window, message)) => back = Some((window, message)),
 ///         Err((still, _other)) => window = Some(still),
 ///     }

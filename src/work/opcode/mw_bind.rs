@@ -73,8 +73,8 @@ impl<A> MwBind<A> {
         MwBind { bind: bind(window, 0, bind_info), _rights: PhantomData }
     }
 
-    /// Waits for earlier RDMA READs and atomics of the queue pair (`IBV_SEND_FENCE`;
-    /// [R2.1](crate::guide::rules#r2-1)).
+    /// Starts the bind only after earlier RDMA READs and atomics of the queue pair have completed
+    /// (`IBV_SEND_FENCE`; [R2.1](crate::guide::rules#r2-1)).
     pub fn fence(mut self) -> Self {
         self.bind = self.bind.flagged(SendFlags::FENCE.bits());
         self
