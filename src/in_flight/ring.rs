@@ -54,9 +54,9 @@ pub struct Ring<E: Entry> {
     // - `at` is the slot of `next`, or one past the last where that is the first one.
     // - If the ring has claims, `room` is 0. What it has claimed is `next`, and what it holds. It
     //   holds an entry if the last work request is not signaled, so that one that is always fits.
-    // - Otherwise `room` is no more than the state's `depth - (next - oldest)` (what completes is added
-    //   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel
-    //   goes beyond `depth`.)
+    // - Otherwise `room` is no more than the state's `depth - (next - oldest)` (what completes is
+    //   added when it is needed), and than slots from `at` to the end of the ring. (A drain's
+    //   sentinel goes beyond `depth`.)
     pub(crate) next: Name,
     oldest: Name,
     pub(crate) at: *const Cell<usize>,
