@@ -1,7 +1,7 @@
 //! The rules of creating a queue pair: what fits its transport and its profile (ibv_create_qp(3)).
 
 use super::{ForSrd, HasBothQueues, OneElement, Seal, TellsOfEach};
-use crate::memory::Entry;
+use crate::memory::entry::Entry;
 use crate::profile::Profile;
 use crate::terms::threads::Threads;
 use crate::terms::transport::{Srd, Transport, Ud};

@@ -79,15 +79,6 @@ use crate::work::opcode::{
     RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
 };
 
-/// Who keeps a rule, where the rule's note says it: messages list none of these impls.
-macro_rules! by_table {
-    ($($rule:path: $($who:ty),+;)+) => {$($(
-        #[diagnostic::do_not_recommend]
-        impl $rule for $who {}
-    )+)+};
-}
-use by_table;
-
 /// The opcode table of ibv_post_send(3): the opcodes of each transport
 /// ([R1.1](crate::guide::rules#r1-1)).
 #[doc(hidden)]
@@ -98,16 +89,58 @@ use by_table;
 )]
 pub trait PostOn<T: Transport>: Opcode {}
 
-by_table! {
-    PostOn<Rc>: Send, SendWithImm, SendWithInv, LocalInv, RdmaWrite, RdmaWriteWithImm, RdmaRead,
-        CmpAndSwp, FetchAndAdd, Flush, AtomicWrite;
-    PostOn<Uc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm;
-    PostOn<Ud>: Send, SendWithImm;
-    PostOn<Xrc>: Send, SendWithImm, SendWithInv, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp,
-        FetchAndAdd;
-}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for Send {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Xrc> for Send {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Uc> for Send {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Ud> for Send {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for SendWithImm {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Xrc> for SendWithImm {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for SendWithInv {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Xrc> for SendWithInv {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for LocalInv {}
 #[diagnostic::do_not_recommend]
 impl<A> PostOn<Rc> for BindMw<A> {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Uc> for SendWithImm {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Ud> for SendWithImm {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for RdmaWrite {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Xrc> for RdmaWrite {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Uc> for RdmaWrite {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for RdmaWriteWithImm {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Xrc> for RdmaWriteWithImm {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Uc> for RdmaWriteWithImm {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for RdmaRead {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Xrc> for RdmaRead {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for CmpAndSwp {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Xrc> for CmpAndSwp {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for FetchAndAdd {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Xrc> for FetchAndAdd {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for Flush {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Rc> for AtomicWrite {}
 impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
 /// UD work requests name a destination, those of XRC a shared receive queue, and other connected
@@ -268,7 +301,14 @@ impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 )]
 pub trait CanPostSend: State {}
 
-by_table! { CanPostSend: Rts, Draining, Sqd, Err; }
+#[diagnostic::do_not_recommend]
+impl CanPostSend for Rts {}
+#[diagnostic::do_not_recommend]
+impl CanPostSend for Draining {}
+#[diagnostic::do_not_recommend]
+impl CanPostSend for Sqd {}
+#[diagnostic::do_not_recommend]
+impl CanPostSend for Err {}
 
 /// States in which receives may be posted: from INIT on, and not in ERR
 /// ([R7.14](crate::guide::rules#r7-14), [R7.15](crate::guide::rules#r7-15)).
@@ -279,7 +319,18 @@ by_table! { CanPostSend: Rts, Draining, Sqd, Err; }
 )]
 pub trait CanPostRecv: State {}
 
-by_table! { CanPostRecv: Init, Rtr, Rts, Draining, Sqd, Sqe; }
+#[diagnostic::do_not_recommend]
+impl CanPostRecv for Init {}
+#[diagnostic::do_not_recommend]
+impl CanPostRecv for Rtr {}
+#[diagnostic::do_not_recommend]
+impl CanPostRecv for Rts {}
+#[diagnostic::do_not_recommend]
+impl CanPostRecv for Draining {}
+#[diagnostic::do_not_recommend]
+impl CanPostRecv for Sqd {}
+#[diagnostic::do_not_recommend]
+impl CanPostRecv for Sqe {}
 
 /// States from which a queue pair can be moved to the error state: all but RESET
 /// ([R8.1](crate::guide::rules#r8-1)).

@@ -3,7 +3,7 @@
 
 use super::{Addressed, CreatedFor, FenceOn, IssuedBy, PostOn, SignaledOn};
 use crate::allows::Seal;
-use crate::memory::Entry;
+use crate::memory::entry::Entry;
 use crate::profile::Profile;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};

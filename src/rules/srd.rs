@@ -1,6 +1,6 @@
 //! What SRD adds: it carries RDMA, and keeps no order (R27).
 
-use super::{CompletesEach, PostOn, TakesDestinations, by_table};
+use super::{CompletesEach, PostOn, TakesDestinations};
 use crate::profile::{ExtendedPosting, OrdinaryPosting, Posting, SignalAll, Signaling};
 use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 use crate::work::limits::{Limit, Max};
@@ -8,7 +8,16 @@ use crate::work::opcode::{
     AtomicWrite, Flush, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm,
 };
 
-by_table! { PostOn<Srd>: Send, SendWithImm, RdmaRead, RdmaWrite, RdmaWriteWithImm; }
+#[diagnostic::do_not_recommend]
+impl PostOn<Srd> for Send {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Srd> for SendWithImm {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Srd> for RdmaRead {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Srd> for RdmaWrite {}
+#[diagnostic::do_not_recommend]
+impl PostOn<Srd> for RdmaWriteWithImm {}
 
 impl TakesDestinations for Srd {}
 
