@@ -1,7 +1,8 @@
 //! `cargo xtask test machine-code`: what the post paths are compiled to.
 //!
-//! Each function of `benches/overhead/examples/machine_code.rs` may make one indirect call, the provider's, and calls
-//! to the crate's cold paths; no panic, no allocation, no atomic read-modify-write and no fence.
+//! Each function of `benches/overhead/examples/machine_code.rs` may make one indirect call, the
+//! provider's, and calls to the crate's cold paths; no panic, no allocation, no atomic
+//! read-modify-write and no fence.
 
 use std::fs;
 

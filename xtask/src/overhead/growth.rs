@@ -1,5 +1,5 @@
 //! `cargo xtask growth`: the instructions of create, connect, drain, destroy, drop, a wake, and of
-//! posts to a completion queue whose entries are shared, beside 1, 100 and 10,000 queue pairs, pools
+//! posts to a completion queue with a shared budget, beside 1, 100 and 10,000 queue pairs, pools
 //! and taken buffers.
 
 use std::collections::BTreeMap;
