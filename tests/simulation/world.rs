@@ -327,7 +327,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let mut most = booked;
         for life in self.lives.values() {
             let now = [life.sends.len(), life.recvs.len()];
-            for (direction, _) in life.cqs().into_iter().enumerate().filter(|(_, cq)| *cq == at) {
+            for direction in [0, 1].into_iter().filter(|&direction| life.cqs()[direction] == at) {
                 most += match life.stages[direction] {
                     Stage::Over => continue,
                     Stage::Alive => now[direction],
