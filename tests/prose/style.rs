@@ -28,10 +28,7 @@ const NOT_YET: &[&str] = &[
     "src/wait.rs",
     "tests/conformance/any_state.rs",
     "tests/conformance/device_events.rs",
-    "tests/conformance/endpoint.rs",
     "tests/conformance/events.rs",
-    "tests/endpoint.rs",
-    "tests/errors.rs",
     "ui-tests",
 ];
 
