@@ -75,7 +75,7 @@ fn posts_and_polls() {
     });
 }
 
-/// A queue pair goes with a completion outstanding, which is polled meanwhile.
+/// A queue pair ends while a completion of it is polled.
 #[test]
 fn an_end_beside_a_poll() {
     loom::model(|| {
@@ -100,7 +100,7 @@ fn an_end_beside_a_poll() {
     });
 }
 
-/// What a resize takes away, no post gets meanwhile.
+/// A post does not get entries that a concurrent resize removes.
 #[test]
 fn a_resize_beside_posts() {
     loom::model(|| {
