@@ -56,7 +56,7 @@ pub struct Ring<E: Entry> {
     // - If the ring has claims, `room` is 0, and the number of claimed entries is `next` plus the
     //   held ones. It holds an entry if the last work request is unsignaled, so that a signaled one
     //   always fits.
-    // - Otherwise `room` is at most the state's `depth - (next - oldest)` (completions are added
+    // - Otherwise `room` is at most `depth - (next - oldest)` of the state (completions are added
     //   when needed), and at most the number of slots from `at` to the end of the ring. (The
     //   sentinel of a drain exceeds `depth`.)
     pub(crate) next: Name,

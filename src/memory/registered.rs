@@ -548,7 +548,7 @@ impl Registered {
         }
         let asked = format!(
             "{} bytes: {} took so long to deregister them that it may have given up waiting for a \
-             peer's request. They are deregistered, and their memory is not used again; drop this \
+             peer's request. They are deregistered, and their memory is not reused; drop this \
              object (docs/providers.md)",
             self.len,
             self.provider()

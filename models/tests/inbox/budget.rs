@@ -75,7 +75,7 @@ fn posts_and_polls() {
     });
 }
 
-/// A queue pair ends with a completion outstanding, while another thread polls that.
+/// A queue pair ends while a completion of it is polled.
 #[test]
 fn an_end_beside_a_poll() {
     loom::model(|| {
@@ -100,7 +100,7 @@ fn an_end_beside_a_poll() {
     });
 }
 
-/// Posts do not get the entries that a concurrent resize removes.
+/// A post does not get entries that a concurrent resize removes.
 #[test]
 fn a_resize_beside_posts() {
     loom::model(|| {
