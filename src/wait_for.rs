@@ -16,12 +16,12 @@ use crate::terms::error::Error;
 #[non_exhaustive]
 pub enum WaitFor<'a, 'q> {
     /// Completions in one of these queues, which must have been created on this channel.
-    Completions(&'a mut CompletionChannel, &'a mut [&'q mut dyn AnyCompletionQueue]),
+    Cqs(&'a mut CompletionChannel, &'a mut [&'q mut dyn AnyCompletionQueue]),
     /// An event of rdma_cm.
     #[cfg(feature = "cm")]
     Cm(&'a cm::EventChannel),
     /// An asynchronous event of a device.
-    Device(&'a mut DeviceEvents),
+    Async(&'a mut DeviceEvents),
     /// A wake of another thread.
     Wake(&'a Waker),
 }
@@ -30,26 +30,26 @@ pub enum WaitFor<'a, 'q> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Found {
-    /// This one of the completion queues has completions: poll it. Queues behind it may have some,
-    /// too.
-    Completions(usize),
+    /// The index of the first completion queue that has completions: poll it. Later queues may have
+    /// some too.
+    Cq(usize),
     /// An event of rdma_cm.
     #[cfg(feature = "cm")]
     Cm(cm::Event),
     /// An asynchronous event.
-    Device(DeviceEvent),
+    Async(DeviceEvent),
     /// The waker was woken.
     Wake,
 }
 
-/// Sleeps until one of the sources has something, and returns what each of them has: completions,
-/// at most one event of each channel, and a wake. All are `None` if nothing came within `timeout`
-/// (in steps of a millisecond, rounded up); waits **forever** if that is `None`.
+/// Sleeps until one of the sources has something, and returns a result for each source: a queue
+/// with completions, one event of a channel, or a wake. All are `None` if nothing came within
+/// `timeout` (in steps of a millisecond, rounded up); waits **forever** if that is `None`.
 ///
-/// One thread can so serve its completions and notice that a peer disconnected, also while its
-/// receives are on a shared receive queue, which is not flushed. Each call looks at every source,
-/// so none of them can starve another. It makes one system call (poll(2)), and one more for each
-/// event that it takes. At most 32 sources.
+/// With this, one thread can process completions and also notice that a peer disconnected, even if
+/// its receives are on a shared receive queue, which a disconnect does not flush. Each call checks
+/// every source, so no source can starve another. It makes one system call (poll(2)), and one more
+/// for each event that it takes. At most 32 sources.
 ///
 /// On tokio, `tokio::select!` over [`AsyncCompletionChannel`](crate::AsyncCompletionChannel),
 /// [`AsyncEventChannel`](crate::cm::AsyncEventChannel) and
@@ -58,8 +58,8 @@ pub enum Found {
 ///
 /// # Errors
 /// [`Os`](crate::ErrorKind::Os): the errno of poll(2), or of the source that failed, as its own
-/// `wait` returns it. Results of other sources are not lost: they are returned first, and the
-/// source that failed fails again in the next call.
+/// `wait` returns it. The other sources lose nothing: a call without the failed one returns
+/// their events.
 ///
 /// ```
 /// use proverbs::events::{Found, WaitFor, Waker, wait};
@@ -73,13 +73,13 @@ pub enum Found {
 /// waker.wake(); // by another thread
 /// let [completions, event, wake] = wait(
 ///     [
-///         WaitFor::Completions(&mut channel, &mut [&mut cq]),
-///         WaitFor::Device(&mut events),
+///         WaitFor::Cqs(&mut channel, &mut [&mut cq]),
+///         WaitFor::Async(&mut events),
 ///         WaitFor::Wake(&waker),
 ///     ],
 ///     Some(Duration::from_secs(1)),
 /// )?;
-/// if let Some(Found::Completions(_)) = completions {
+/// if let Some(Found::Cq(_)) = completions {
 ///     cq.poll()?.for_each(drop);
 /// }
 /// assert!(matches!((event, wake), (None, Some(Found::Wake))));
@@ -133,10 +133,10 @@ fn look<'a, 'q, const N: usize>(
 impl WaitFor<'_, '_> {
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
-            WaitFor::Completions(channel, _) => channel.fd(),
+            WaitFor::Cqs(channel, _) => channel.fd(),
             #[cfg(feature = "cm")]
             WaitFor::Cm(channel) => channel.channel.fd(),
-            WaitFor::Device(events) => events.fd(),
+            WaitFor::Async(events) => events.fd(),
             WaitFor::Wake(waker) => waker.fd(),
         }
     }
@@ -144,9 +144,7 @@ impl WaitFor<'_, '_> {
     /// Which queue has completions; if none has, all are armed.
     fn completions(&mut self) -> Result<Option<Found>, Error> {
         match self {
-            WaitFor::Completions(channel, queues) => {
-                Ok(first_ready(channel, queues)?.map(Found::Completions))
-            }
+            WaitFor::Cqs(channel, queues) => Ok(first_ready(channel, queues)?.map(Found::Cq)),
             _ => Ok(None),
         }
     }
@@ -155,10 +153,10 @@ impl WaitFor<'_, '_> {
     /// a queue has to be looked at.)
     fn take(&mut self) -> Result<Option<Found>, Error> {
         match self {
-            WaitFor::Completions(channel, _) => channel.take_event().map(|()| None),
+            WaitFor::Cqs(channel, _) => channel.take_event().map(|()| None),
             #[cfg(feature = "cm")]
             WaitFor::Cm(channel) => Ok(channel.try_event()?.map(Found::Cm)),
-            WaitFor::Device(events) => Ok(events.try_next()?.map(Found::Device)),
+            WaitFor::Async(events) => Ok(events.try_next()?.map(Found::Async)),
             WaitFor::Wake(waker) => Ok(waker.take().then_some(Found::Wake)),
         }
     }

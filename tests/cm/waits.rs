@@ -84,8 +84,7 @@ fn an_end_is_noticed_beside_a_shared_receive_queue() {
         let id = connection.id.migrate_to(&channel).unwrap();
         let (mut messages, mut ended) = (0, false);
         while !ended {
-            let sources =
-                [WaitFor::Completions(&mut comp_channel, &mut [&mut cq]), WaitFor::Cm(&channel)];
+            let sources = [WaitFor::Cqs(&mut comp_channel, &mut [&mut cq]), WaitFor::Cm(&channel)];
             let [completions, event] = wait(sources, Some(long())).unwrap();
             assert!(completions.is_some() || event.is_some(), "nothing came");
             if completions.is_some() {

@@ -76,7 +76,7 @@ fn calls_that_must_not_block_do_not_after_a_wait() {
             }
             1 => assert!(channel.wait_timeout(&mut cq, short).unwrap().is_empty()),
             _ => {
-                let all = [WaitFor::Completions(&mut channel, &mut [&mut cq])];
+                let all = [WaitFor::Cqs(&mut channel, &mut [&mut cq])];
                 assert!(matches!(wait(all, Some(short)), Ok([None])));
             }
         }

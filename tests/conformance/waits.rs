@@ -61,7 +61,7 @@ const TIMED: [(&str, Wait); 6] = [
         channel.wait_any_or_woken(&mut [cq], &waker, Some(time)).unwrap().is_some()
     }),
     ("events::wait", |channel, cq, time| {
-        let [found] = wait([WaitFor::Completions(channel, &mut [cq])], Some(time)).unwrap();
+        let [found] = wait([WaitFor::Cqs(channel, &mut [cq])], Some(time)).unwrap();
         found.is_some()
     }),
 ];
@@ -87,14 +87,14 @@ fn one_sleep_finds_what_each_source_has() {
         let mut sleep = |queues: &mut [&mut dyn AnyCompletionQueue], time| {
             let sources = [
                 WaitFor::Wake(&waker),
-                WaitFor::Completions(&mut channel, queues),
-                WaitFor::Device(&mut events),
-                WaitFor::Completions(&mut other, &mut []),
+                WaitFor::Cqs(&mut channel, queues),
+                WaitFor::Async(&mut events),
+                WaitFor::Cqs(&mut other, &mut []),
             ];
             let [wake, completions, _, nothing] = wait(sources, time).unwrap();
             assert!(nothing.is_none() && matches!(wake, None | Some(Found::Wake)));
             let queue = completions.map(|found| match found {
-                Found::Completions(queue) => queue,
+                Found::Cq(queue) => queue,
                 found => panic!("{found:?}"),
             });
             (wake.is_some(), queue)

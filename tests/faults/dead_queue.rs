@@ -48,9 +48,7 @@ fn every_wait_reports_it() {
         ("wait_any_or_woken", |cq, channel, _| {
             channel.wait_any_or_woken(&mut [cq], &Waker::new().unwrap(), None).err()
         }),
-        ("events::wait", |cq, channel, _| {
-            wait([WaitFor::Completions(channel, &mut [cq])], None).err()
-        }),
+        ("events::wait", |cq, channel, _| wait([WaitFor::Cqs(channel, &mut [cq])], None).err()),
         ("poll_or_arm", |cq, _, _| cq.poll_or_arm(Notify::Any).err()),
         ("drain", |cq, _, mut qp| qp.drain(cq, |_| ()).err()),
         ("drain_within", |cq, _, mut qp| qp.drain_within(cq, Duration::MAX, |_| ()).err()),
@@ -80,7 +78,7 @@ fn a_dead_queue_loses_no_event_of_others() {
     for _ in 0..2 {
         waker.wake();
         let queues: &mut [&mut dyn AnyCompletionQueue] = &mut [&mut cq];
-        let sources = [WaitFor::Wake(&waker), WaitFor::Completions(&mut channel, queues)];
+        let sources = [WaitFor::Wake(&waker), WaitFor::Cqs(&mut channel, queues)];
         let error = wait(sources, None).unwrap_err();
         assert_eq!((error.verb(), error.errno()), ("ibv_poll_cq", Some(libc::EIO)));
         assert!(matches!(wait([WaitFor::Wake(&waker)], None), Ok([Some(Found::Wake)])));
