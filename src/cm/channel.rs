@@ -231,6 +231,7 @@ pub(super) struct Events<'w> {
 const LATE: u32 = 64;
 
 impl Events<'_> {
+    // Not a call that waits: it stores a deadline.
     pub fn until(channel: &Arc<Channel>, deadline: Option<Instant>) -> Self {
         Events { channel: channel.clone(), sleep: Sleep::until(deadline, None), late: LATE }
     }

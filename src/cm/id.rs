@@ -317,6 +317,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     ///
     /// # Errors
     /// As for [`set_tos`](Self::set_tos).
+    // Not a call that waits: it stores a time for the device.
     #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_ACK_TIMEOUT"))]
     pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error>
     where

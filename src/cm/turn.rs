@@ -37,6 +37,7 @@ impl Turn {
     }
 
     /// Takes the turn, or returns `None` if other threads held it until the deadline.
+    // Not a call that waits: not public; `get_request` uses it.
     pub fn take(&self, deadline: Option<Instant>) -> Option<Taken<'_>> {
         let mut is_taken = self.lock();
         while *is_taken {

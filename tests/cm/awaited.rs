@@ -199,6 +199,7 @@ async fn yields(turns: u32) {
 /// a neighbour that receives events without a pause.
 ///
 /// Holds S10: a task that takes other tasks' events yields, so a time-out around it fires.
+/// Ends: AsyncEventChannel::disconnected, AsyncEventChannel::finish, AsyncEventChannel::request.
 #[test]
 fn foreign_events_do_not_starve_other_tasks() {
     let (tell, told) = mpsc::channel();
@@ -263,6 +264,7 @@ fn foreign_events_do_not_starve_other_tasks() {
 /// Nor does a program's own loop starve them, if each event that it takes is followed by another.
 ///
 /// Holds S15: a loop over ready events yields, so a time-out around it fires.
+/// Ends: AsyncEventChannel::next.
 #[test]
 fn a_loop_of_events_does_not_starve_other_tasks() {
     run(async {
@@ -291,6 +293,8 @@ fn a_loop_of_events_does_not_starve_other_tasks() {
 
 /// A device of a fabric is removed while tasks wait for events of its ids: each task gets an error,
 /// and so does each later call.
+/// Ends: AsyncEventChannel::disconnected, AsyncEventChannel::finish, AsyncEventChannel::next,
+/// AsyncEventChannel::request.
 #[test]
 fn waits_on_a_removed_device_end() {
     let is_removal = |error: &proverbs::Error| matches!(error.kind(), ErrorKind::Cm { .. });
@@ -370,6 +374,8 @@ fn a_kept_event_stays_when_its_id_moves() {
 }
 
 /// A time-out ends the wait for a silent peer, repeatedly.
+/// Ends: AsyncEventChannel::disconnected, AsyncEventChannel::finish, AsyncEventChannel::next,
+/// AsyncEventChannel::request.
 #[test]
 fn an_awaited_wait_ends_in_time() {
     let (tell, told) = mpsc::channel();
@@ -406,6 +412,7 @@ fn an_awaited_wait_ends_in_time() {
 /// end there still returns.
 ///
 /// Holds S11: the end of a connection that an earlier call saw also ends an await on its channel.
+/// Ends: AsyncEventChannel::finish.
 #[test]
 fn an_end_that_was_seen_is_not_awaited_again() {
     let (mut connection, mut active, server) = connected(|connection, mut passive| {
@@ -443,6 +450,8 @@ fn an_end_that_was_seen_is_not_awaited_again() {
 
 /// Another thread takes events of the channel, and drops ids with their events, between this task's
 /// check and its read.
+/// Ends: AsyncEventChannel::disconnected, AsyncEventChannel::finish, AsyncEventChannel::next,
+/// AsyncEventChannel::request.
 #[test]
 fn a_wait_does_not_sleep_for_events_that_another_thread_takes() {
     crate::waits::ends("an awaited wait", || {

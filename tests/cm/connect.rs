@@ -51,6 +51,7 @@ fn a_message_each_way_and_an_orderly_end() {
 }
 
 /// Two clients at once on one listening id, whose requests are taken by two threads.
+/// Ends: CmId::get_request.
 #[test]
 fn two_clients_at_once_on_one_listening_id() {
     let (listening, at) = listener::<Tcp>();

@@ -43,6 +43,7 @@ fn entry(outcome: Outcome<'_, AnyBuf<Task>>) -> (WcOpcode, u32, AnyBuf<Task>) {
 
 /// Every post, read and write between two endpoints; contexts come back as the program's own type.
 /// Proves R3.9, R7.13, R16.10, R16.11.
+/// Ends: Ep::drain, Ep::get_recv_comp, Ep::get_send_comp.
 #[test]
 fn every_call_of_rdma_verbs_between_two_endpoints() {
     if is_iwarp() {

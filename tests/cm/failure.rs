@@ -44,6 +44,7 @@ fn a_closed_port_rejects() {
     }
 }
 
+/// Ends: CmId::resolve_addr.
 #[test]
 fn a_missing_answer_is_a_time_out() {
     if is_siw() {
@@ -77,6 +78,7 @@ fn a_missing_answer_is_a_time_out() {
     assert!(start.elapsed() < long(), "{:?}", start.elapsed());
 }
 
+/// Ends: CmId::connect.
 #[test]
 fn a_silent_listener_is_a_time_out() {
     let (_listening, at) = listener::<Tcp>();
@@ -112,6 +114,7 @@ fn a_rejection_has_its_private_data() {
 }
 
 /// A queue pair outlives a failed attempt: after a reset it connects with another id.
+/// Ends: CmId::connect.
 #[test]
 fn a_queue_pair_retries_with_another_id() {
     if is_iwarp() {
@@ -264,6 +267,7 @@ fn read_in_vain(connection: &mut Connection, end: &mut End) {
 }
 
 /// A request whose time-out has passed.
+/// Ends: CmId::get_request_timeout.
 #[test]
 fn no_request_within_the_time_limit() {
     let (listening, _) = listener::<Tcp>();

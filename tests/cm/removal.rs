@@ -24,6 +24,8 @@ fn is_removal(kind: &ErrorKind) -> bool {
 }
 
 /// Proves R16.20.
+/// Ends: CmId::connect, CmId::get_request_timeout, CmId::wait_disconnected,
+/// EventChannel::wait_timeout.
 #[test]
 fn waits_on_a_removed_device_end() {
     let here = match fabric() {

@@ -105,6 +105,8 @@ fn is_silent(what: &str, error: &Error) {
 
 type Progress = fn(&Ground);
 
+/// Ends: AddrInfo::create_ep, CmId::connect, CmId::get_request, CmId::join_multicast,
+/// CmId::resolve_addr, CmId::resolve_route, Ep::accept, Ep::connect, Request::accept.
 #[test]
 fn every_step_ends() {
     let steps: [(&str, Progress); 11] = [
@@ -201,6 +203,8 @@ fn every_step_ends() {
 
 /// A device exists but is silent: each step that needs it ends in time, and so do the steps of
 /// endpoints.
+/// Ends: AddrInfo::create_ep, CmId::resolve_addr, CmId::resolve_ib_addr, CmId::resolve_route,
+/// Ep::accept, Ep::connect.
 #[test]
 fn every_step_with_a_silent_peer_ends() {
     let steps: [(&str, Progress); 5] = [
@@ -261,6 +265,7 @@ fn every_step_with_a_silent_peer_ends() {
 }
 
 /// Every wait on a channel reports the removal of its ids' device, once.
+/// Ends: EventChannel::wait, EventChannel::wait_or_woken, EventChannel::wait_timeout.
 #[test]
 fn every_wait_on_a_channel_reports_removal() {
     for way in 0..3 {
@@ -307,6 +312,7 @@ fn a_join_on_a_removed_device_ends() {
 }
 
 /// An endpoint's device breaks, and the flush of a receive is delayed: every call times out.
+/// Ends: Ep::drain_within, Ep::get_recv_comp_timeout, Ep::get_send_comp_timeout.
 #[test]
 fn every_wait_for_completions_of_an_endpoint_ends() {
     ends("a completion of an endpoint", || {

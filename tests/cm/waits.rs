@@ -37,6 +37,7 @@ fn is_time_out(result: Result<(), proverbs::Error>) -> bool {
 /// The documented end, after the program took DISCONNECTED itself. The event arrives once, and the
 /// second and third calls remember it. TIMEWAIT_EXIT would take seconds.
 /// Proves R16.20.
+/// Ends: CmId::wait_disconnected.
 #[test]
 fn an_end_that_the_program_saw_is_not_waited_for_again() {
     let (mut connection, mut end, server) = connected(|connection, mut end| {
@@ -64,6 +65,7 @@ fn an_end_that_the_program_saw_is_not_waited_for_again() {
 /// The end of a peer does not flush a shared receive queue. A server that sleeps for messages sees
 /// that end in the same sleep.
 /// Proves R7.13.
+/// Ends: wait.
 #[test]
 fn an_end_is_noticed_beside_a_shared_receive_queue() {
     let (listening, at) = listener::<Tcp>();
@@ -132,6 +134,7 @@ fn an_end_that_was_taken_from_a_channel_is_not_waited_for_again() {
 }
 
 /// A peer that stays: each call uses its own time limit, and no more.
+/// Ends: CmId::wait_disconnected.
 #[test]
 fn a_peer_that_stays_is_a_time_out_each_time() {
     let (tell, told) = mpsc::channel();
@@ -158,6 +161,7 @@ fn a_peer_that_stays_is_a_time_out_each_time() {
 
 /// Another thread destroys the queue pair of a connection whose id waits for the end. The peer
 /// stays, so there is a time-out, and then the end.
+/// Ends: CmId::wait_disconnected.
 #[test]
 fn a_queue_pair_is_destroyed_while_the_end_is_waited_for() {
     let (tell, told) = mpsc::channel();
@@ -184,6 +188,7 @@ fn a_queue_pair_is_destroyed_while_the_end_is_waited_for() {
 }
 
 /// Another thread moves an id away, with its event, between this thread's check and its read.
+/// Ends: EventChannel::wait, EventChannel::wait_or_woken, EventChannel::wait_timeout.
 #[test]
 fn a_wait_does_not_sleep_for_an_event_that_another_thread_takes() {
     let (_listening, at) = listener::<Tcp>();
@@ -222,6 +227,7 @@ fn a_wait_does_not_sleep_for_an_event_that_another_thread_takes() {
 /// A listening id gets many other events. A call that waits for a request takes only a few of them
 /// after its time is over, so a constant stream of events does not keep it. It finds a request
 /// behind them.
+/// Ends: CmId::get_request, CmId::get_request_timeout.
 #[test]
 fn a_listener_with_many_other_events() {
     const MANY: usize = 500;
@@ -266,6 +272,7 @@ fn a_listener_with_many_other_events() {
 }
 
 /// Every step with a peer that does not answer, or that is gone.
+/// Ends: CmId::connect, CmId::get_request_timeout, EventChannel::wait_timeout, Request::accept.
 #[test]
 fn steps_without_an_answer_end() {
     ends("a step", || {
@@ -313,6 +320,7 @@ fn steps_without_an_answer_end() {
 }
 
 /// A completion that does not arrive, from a peer that exists.
+/// Ends: Ep::drain_within, Ep::get_recv_comp_timeout, Ep::get_send_comp_timeout.
 #[test]
 fn completions_of_an_endpoint_are_waited_for_until_the_time_limit() {
     use proverbs::{DefaultProfile, Depth};
@@ -356,6 +364,7 @@ fn completions_of_an_endpoint_are_waited_for_until_the_time_limit() {
 /// One group is joined twice. The second join fails, the first continues, and after leaving the
 /// group it can be joined again.
 /// Proves R5.12.
+/// Ends: CmId::join_multicast.
 #[test]
 fn a_group_is_joined_once() {
     if is_iwarp() {

@@ -309,6 +309,7 @@ fn many_queues_are_awaited_at_once() {
 
 /// A drain that is repeatedly dropped passes on the completions that it polled, and the next one
 /// continues.
+/// Ends: QueuePair::drain_async.
 #[test]
 fn a_drain_is_awaited() {
     fails_on!(Siw, "R24.7");
@@ -344,6 +345,7 @@ fn a_drain_is_awaited() {
 }
 
 /// A drain with a missing completion waits, and lets other tasks run.
+/// Ends: QueuePair::drain_async.
 #[test]
 fn an_unfinished_drain_waits() {
     fails_on!(Iwarp, "R24.5");
@@ -456,6 +458,8 @@ fn a_task_that_finds_no_event_sleeps() {
 /// a neighbour that completes without a pause.
 ///
 /// Holds S10: a task that takes other tasks' events yields, so a time-out around it fires.
+/// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
+/// AsyncCompletionChannel::wait_solicited.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn foreign_events_do_not_starve_other_tasks() {
@@ -505,6 +509,8 @@ async fn beside_others(endless: impl Future<Output = ()>) {
 /// one is taken, still gives other tasks a turn.
 ///
 /// Holds S15: a loop over ready completions yields, so a time-out around it fires.
+/// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
+/// AsyncCompletionChannel::wait_solicited.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn ready_completions_do_not_starve_other_tasks() {
@@ -538,6 +544,7 @@ fn ready_completions_do_not_starve_other_tasks() {
 /// The same for events of the device.
 ///
 /// Holds S15: a loop over ready events yields, so a time-out around it fires.
+/// Ends: AsyncDeviceEvents::next.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn ready_events_do_not_starve_other_tasks() {
@@ -558,6 +565,8 @@ fn ready_events_do_not_starve_other_tasks() {
 }
 
 /// A wait that outlives its runtime returns an error instead of sleeping forever.
+/// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
+/// AsyncCompletionChannel::wait_solicited, AsyncDeviceEvents::next.
 #[test]
 fn waits_end_with_their_runtime() {
     let runtime = runtime();
@@ -592,6 +601,8 @@ fn waits_end_with_their_runtime() {
 
 /// An awaited wait with a time-out ends in time, on a quiet queue and beside one that another
 /// thread drops with its event.
+/// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
+/// AsyncCompletionChannel::wait_solicited, AsyncDeviceEvents::next.
 #[test]
 fn an_awaited_wait_ends_in_time() {
     fails_on!(Iwarp, "R24.5");

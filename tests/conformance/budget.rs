@@ -366,6 +366,7 @@ type Room<'a> = Pin<&'a mut dyn Future<Output = Result<(), proverbs::Error>>>;
 
 /// A refused post can wait: the poll that makes room wakes, and so do the end of a
 /// queue pair and the end of the poller.
+/// Ends: QueuePair::recv_cq_room, QueuePair::send_cq_room.
 #[test]
 fn a_task_waits_for_room_in_a_budget() {
     let mut crowd = Crowd::<DefaultProfile>::new(4, 1, Depth { send: 64, recv: 64 });
@@ -433,6 +434,7 @@ fn a_task_waits_for_room_in_a_budget() {
 }
 
 /// Posters on their threads, each with a queue pair, and one thread that polls.
+/// Ends: QueuePair::send_cq_room.
 #[test]
 fn threads_share_a_budget() {
     const POSTERS: usize = 3;

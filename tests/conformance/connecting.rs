@@ -632,6 +632,8 @@ impl How {
 
 /// A silent peer, and one that sends a byte now and then: connecting never takes longer than
 /// requested, and can be repeated.
+/// Ends: RcConnector::connect, RcConnector::connect_async, RcConnector::connect_in_place,
+/// RcConnector::connect_in_place_async.
 #[test]
 fn a_silent_or_slow_peer_does_not_exceed_the_time_limit() {
     fails_on!(Iwarp, "R24.5");
@@ -675,6 +677,8 @@ fn a_silent_or_slow_peer_does_not_exceed_the_time_limit() {
 }
 
 /// Another thread of this side shuts the stream down while it is read, which ends it.
+/// Ends: RcConnector::connect, RcConnector::connect_async, RcConnector::connect_in_place,
+/// RcConnector::connect_in_place_async.
 #[test]
 fn a_stream_that_another_thread_shuts_down() {
     fails_on!(Iwarp, "R24.5");
@@ -698,6 +702,8 @@ fn a_stream_that_another_thread_shuts_down() {
 
 /// The device breaks during the exchange. The next device call reports it; the queue pair comes
 /// back and the peer is notified.
+/// Ends: RcConnector::connect, RcConnector::connect_async, RcConnector::connect_in_place,
+/// RcConnector::connect_in_place_async.
 #[test]
 fn a_device_that_breaks_before_the_peer_sends() {
     fails_on!(Iwarp, "R24.5", Device::open().kind != Kind::Siw);

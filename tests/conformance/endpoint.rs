@@ -237,6 +237,7 @@ fn failed(result: Connected) -> (&'static str, String) {
     (stage, error.to_string())
 }
 
+/// Ends: RcConnector::connect.
 #[test]
 fn a_peer_that_stops_does_not_exceed_the_time_limit() {
     fails_on!(Iwarp, "R24.5");
@@ -262,6 +263,7 @@ fn a_peer_that_stops_does_not_exceed_the_time_limit() {
 }
 
 /// A byte now and then does not extend the time.
+/// Ends: RcConnector::connect.
 #[test]
 fn a_slow_peer_does_not_exceed_the_time_limit() {
     fails_on!(Iwarp, "R24.5");

@@ -96,6 +96,7 @@ fn a_wait_does_not_sleep_past_pending_completions() {
 }
 
 /// Proves R13.1, R13.2, R13.4.
+/// Ends: CompletionChannel::wait.
 #[test]
 fn every_one_of_many_waits_finds_a_completion() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
@@ -111,6 +112,7 @@ fn every_one_of_many_waits_finds_a_completion() {
 }
 
 /// Proves R13.3, R13.9.
+/// Ends: CompletionChannel::wait.
 #[test]
 fn another_thread_wakes_the_sleeper() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
@@ -145,6 +147,7 @@ fn another_thread_wakes_the_sleeper() {
     assert_eq!(sleeper.join().unwrap(), (0..rounds as u8).collect::<Vec<_>>());
 }
 
+/// Ends: CompletionChannel::wait.
 #[test]
 fn errors_wake_a_sleeper_too() {
     fails_on!(Siw, "R24.12");
@@ -291,6 +294,8 @@ fn one_channel_serves_many_queues() {
     drop((a, b, ca));
 }
 
+/// Ends: CompletionChannel::wait_any, CompletionChannel::wait_solicited,
+/// CompletionChannel::wait_timeout.
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
 fn a_wait_ends_in_time() {

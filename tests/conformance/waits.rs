@@ -68,6 +68,7 @@ const TIMED: [(&str, Wait); 6] = [
 
 /// A thread sleeps for completions, for a wake and for asynchronous events at once. It finds all
 /// pending ones together, and a later one ends the sleep.
+/// Ends: wait.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn one_sleep_finds_what_each_source_has() {
@@ -126,6 +127,9 @@ fn one_sleep_finds_what_each_source_has() {
 
 /// Two neighbours on the channel complete without a pause, each on its own thread and queue. A wait
 /// for a quiet queue uses up its time, twice, and then finds the completion that finally arrives.
+/// Ends: CompletionChannel::wait, CompletionChannel::wait_any,
+/// CompletionChannel::wait_any_or_woken, CompletionChannel::wait_or_woken,
+/// CompletionChannel::wait_solicited, CompletionChannel::wait_timeout, wait.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn every_wait_ends_beside_busy_neighbours() {
@@ -189,6 +193,9 @@ fn every_wait_ends_beside_busy_neighbours() {
 /// Holds L9: a loopback completion queue that is dropped while another thread takes its event does
 /// not leak.
 /// Proves R13.1.
+/// Ends: CompletionChannel::wait, CompletionChannel::wait_any,
+/// CompletionChannel::wait_any_or_woken, CompletionChannel::wait_or_woken,
+/// CompletionChannel::wait_solicited, CompletionChannel::wait_timeout.
 #[test]
 fn a_completion_queue_is_dropped_while_its_event_is_taken() {
     fails_on!(Iwarp, "R24.5");
@@ -246,6 +253,7 @@ fn a_completion_queue_is_dropped_while_its_event_is_taken() {
 
 /// The same with an asynchronous event, whose queue pair is dropped.
 /// Proves R13.1.
+/// Ends: DeviceEvents::wait, DeviceEvents::wait_or_woken, DeviceEvents::wait_timeout.
 #[test]
 fn a_queue_pair_is_dropped_while_its_event_is_taken() {
     fails_on!(Iwarp, "R24.5");
@@ -319,6 +327,8 @@ fn naps() -> u64 {
 }
 
 /// A wait that finds nothing takes all of its time, and hardly any processor time.
+/// Ends: CompletionChannel::wait_any, CompletionChannel::wait_solicited,
+/// CompletionChannel::wait_timeout, DeviceEvents::wait_timeout.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn a_wait_sleeps_and_does_not_spin() {
@@ -384,6 +394,7 @@ fn a_wait_sleeps_and_does_not_spin() {
 ///
 /// Holds S2: a drain ends beside a busy neighbour after a completion was forgotten.
 /// Proves R10.14.
+/// Ends: QueuePair::drain_within.
 #[test]
 fn a_drain_ends_beside_busy_neighbours() {
     fails_on!(Iwarp, "R24.5");
@@ -448,6 +459,7 @@ fn a_drain_ends_beside_busy_neighbours() {
 }
 
 /// A drain with nothing to wait for is done, however often it is called.
+/// Ends: QueuePair::drain_within.
 #[test]
 fn a_drain_that_is_done_is_done_again() {
     let mut p = Pair::<Rc>::new();
@@ -509,6 +521,8 @@ fn a_deferred_queue_pair_that_owns_its_shared_receive_queue() {
 
 /// A sleep without a time limit ends when it is woken, before it begins or during it. A wake that
 /// another sleep has taken does not count.
+/// Ends: CompletionChannel::wait_any_or_woken, CompletionChannel::wait_or_woken,
+/// DeviceEvents::wait_or_woken.
 #[test]
 fn the_program_can_end_a_sleep() {
     ends("a sleep that is woken", || {

@@ -51,6 +51,7 @@ fn came(error: &ExchangeError) -> usize {
 }
 
 /// Holds S3: a peer that sends one byte at a time cannot extend an exchange beyond its deadline.
+/// Ends: exchange.
 #[test]
 fn a_peer_that_drips_bytes() {
     // At this rate the endpoint would take 24 seconds.
@@ -67,6 +68,7 @@ fn a_peer_that_drips_bytes() {
     assert!(came);
 }
 
+/// Ends: exchange.
 #[test]
 fn a_peer_that_stops() {
     for stop in [0, 1, 12, 55] {
@@ -93,6 +95,7 @@ fn a_peer_that_sends_garbage_slowly() {
 
 /// The same stream again: the wait for the peer's bytes is as long as before, although the peer
 /// already has this side's endpoint.
+/// Ends: exchange.
 #[test]
 fn a_repeated_exchange_has_the_full_time() {
     let (here, _there) = UnixStream::pair().unwrap();
@@ -103,6 +106,7 @@ fn a_repeated_exchange_has_the_full_time() {
 }
 
 /// Another thread of this side shuts the stream down, before or during a read, which ends it.
+/// Ends: exchange.
 #[test]
 fn a_stream_that_another_thread_shuts_down() {
     for _ in 0..8 {
@@ -117,6 +121,7 @@ fn a_stream_that_another_thread_shuts_down() {
 }
 
 /// A peer that does not read blocks writers.
+/// Ends: exchange.
 #[test]
 fn a_peer_that_does_not_read() {
     let (mut here, _there) = UnixStream::pair().unwrap();

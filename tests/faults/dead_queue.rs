@@ -35,6 +35,10 @@ type Wait = fn(
     QueuePair<Rc, state::Err>,
 ) -> Option<proverbs::Error>;
 
+/// Ends: CompletionChannel::wait, CompletionChannel::wait_any,
+/// CompletionChannel::wait_any_or_woken, CompletionChannel::wait_or_woken,
+/// CompletionChannel::wait_solicited, CompletionChannel::wait_timeout, QueuePair::drain,
+/// QueuePair::drain_within, wait.
 #[test]
 fn every_wait_reports_it() {
     let waits: [(&str, Wait); 10] = [
@@ -71,6 +75,7 @@ fn every_wait_reports_it() {
 }
 
 /// A broken queue takes no events from the sources beside it.
+/// Ends: wait.
 #[test]
 fn a_dead_queue_loses_no_event_of_others() {
     let (mut cq, mut channel, _qp) = dead();
@@ -86,6 +91,8 @@ fn a_dead_queue_loses_no_event_of_others() {
 }
 
 /// Awaiting it reports the same.
+/// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
+/// AsyncCompletionChannel::wait_solicited, QueuePair::drain_async.
 #[cfg(all(feature = "tokio", not(miri)))]
 #[test]
 fn every_awaited_wait_reports_it() {
@@ -113,6 +120,7 @@ fn every_awaited_wait_reports_it() {
 }
 
 /// A task that waits for room in a completion queue with a budget is woken.
+/// Ends: QueuePair::recv_cq_room, QueuePair::send_cq_room.
 #[test]
 fn a_wait_for_room_says_so() {
     use std::sync::Arc;

@@ -64,6 +64,9 @@ type Wait = fn(&mut Ground, &Waker);
 
 /// A queue of a broken device has no more completions, like one without traffic: the time limit, or
 /// the program's handling of the device event, ends the wait.
+/// Ends: CompletionChannel::wait_any, CompletionChannel::wait_any_or_woken,
+/// CompletionChannel::wait_or_woken, CompletionChannel::wait_solicited,
+/// CompletionChannel::wait_timeout, QueuePair::drain_within.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn every_wait_for_a_queue_ends() {
@@ -109,6 +112,7 @@ fn every_wait_for_a_queue_ends() {
 }
 
 /// A wait for device events ends at once, and reports the event once.
+/// Ends: DeviceEvents::wait, DeviceEvents::wait_or_woken, DeviceEvents::wait_timeout.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn every_wait_for_device_events_ends() {
@@ -131,6 +135,8 @@ fn every_wait_for_device_events_ends() {
 }
 
 /// The same awaited, with a time-out.
+/// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
+/// AsyncCompletionChannel::wait_solicited, AsyncDeviceEvents::next, QueuePair::drain_async.
 #[cfg(all(feature = "tokio", not(miri)))]
 #[test]
 fn every_awaited_wait_ends() {

@@ -110,6 +110,7 @@ fn a_drain_returns_receives_of_a_shared_queue() {
 
 /// A drain that waits: beside a queue pair that completes work all the time, on a device that broke
 /// (until its time is over), and again when it is done.
+/// Ends: QueuePair::drain_unchecked.
 #[test]
 fn a_drain_passes_on_foreign_completions() {
     let context = Fabric::new().open_device();
@@ -152,6 +153,7 @@ fn a_drain_passes_on_foreign_completions() {
     assert!(others >= 2); // whose wr_id is like a marker's, but with another number
 }
 
+/// Ends: QueuePair::drain_unchecked.
 #[test]
 fn a_drain_on_a_broken_device_ends() {
     let fabric = Fabric::new();
