@@ -356,6 +356,7 @@ fn a_forgotten_iterator_leaves_nothing_locked() {
     arrived(&mut p, 1);
     let next = come(&p.dev, &mut p.cb, 1, |_| ()).remove(0).0;
     assert_eq!(next.received().data(), [0]);
+    assert!(p.cb.poll().unwrap().is_empty());
 }
 
 /// More completions than a poll returns arrive in order, with both kinds of polls mixed.

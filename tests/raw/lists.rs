@@ -77,6 +77,7 @@ macro_rules! lists_of_different_kinds {
                 // SAFETY: as above.
                 unsafe {
                     let mut list = qp.raw_send_list(&mut slots);
+                    assert!(list.is_empty());
                     for wr_id in 0..3 {
                         list.push(write(wr_id)).unwrap();
                     }
