@@ -160,7 +160,7 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
     }
     let streams = [machine.port("stdout")?, machine.port("stderr")?];
     let boot = Step::start(format!("Booting Linux {} ({accel:?})", kernel.release));
-    let ended = watch::to_the_end(machine, &dir, streams, boot);
+    let ended = watch::to_the_end(machine, accel, &dir, streams, boot);
     if ended.as_ref().is_err_and(|error| error.is::<watch::NotBooted>()) {
         accel.failed(&parent);
     }

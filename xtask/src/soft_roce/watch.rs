@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::accel::Accel;
 use super::console::State;
 use super::qemu::{Machine, Running};
 use super::run_dir::RunDir;
@@ -22,6 +23,7 @@ const RUNNING: &str = "running";
 /// Starts the machine and waits for its end. Returns the command's exit code.
 pub fn to_the_end(
     machine: Machine,
+    accel: Accel,
     dir: &RunDir,
     [out, err]: [UnixStream; 2],
     boot: Step,
@@ -31,7 +33,7 @@ pub fn to_the_end(
     let mut running = machine.start(&dir.qemu_log)?;
     let copies = [copy(out, stdout()), copy(err, stderr())];
 
-    let verdict = wait(&mut running, &dir.live_console, &mut boot);
+    let verdict = wait(&mut running, accel, &dir.live_console, &mut boot);
     drop(running);
     // QEMU has exited, so these end when the sockets are empty.
     for thread in copies {
@@ -82,7 +84,12 @@ fn explain(dir: &RunDir, command_line: &str, end_of_console: &str) {
 }
 
 /// Returns when QEMU has exited, or an error when it exceeds a limit.
-fn wait(running: &mut Running, console: &Path, boot: &mut Option<Step>) -> Result<()> {
+fn wait(
+    running: &mut Running,
+    accel: Accel,
+    console: &Path,
+    boot: &mut Option<Step>,
+) -> Result<()> {
     let (start, timeout) = (Instant::now(), deadline::left());
     let (mut length, mut last_output) = (0, start);
     // The longest silence of a booting guest. Emulated on a busy machine, it can take minutes.
@@ -105,6 +112,9 @@ fn wait(running: &mut Running, console: &Path, boot: &mut Option<Step>) -> Resul
                 deadline::VARIABLE
             );
         }
+        // A processor that works prints the first line in a second. One that does not, never.
+        let is_dead = accel == Accel::Kvm && length == 0;
+        let silence = if is_dead { Duration::from_secs(20) } else { silence };
         if !is_running && last_output.elapsed() > silence {
             let (seconds, stage) = (silence.as_secs(), &state.stage);
             bail!(
