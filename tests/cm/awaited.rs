@@ -10,11 +10,18 @@ use std::time::Duration;
 
 use proverbs::cm::*;
 use proverbs::loopback::Fabric;
-use proverbs::{DefaultProfile, ErrorKind, post_send, wr};
+use proverbs::prelude::profile;
+use proverbs::qp::SharedRq;
+use proverbs::transport::Rc;
+use proverbs::{
+    CompletionQueue, DefaultProfile, Depth, ErrorKind, SharedReceiveQueue, post_send, wr,
+};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use crate::support::{BUFS, End, address, connected, end, event_channel, fabric, long};
+
+profile! { OnSrq { receive: SharedRq } }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -527,4 +534,62 @@ fn an_endpoint_is_awaited() {
         there.disconnected(&id).await.unwrap();
         drop(qp);
     });
+}
+
+/// On tokio, `select!` waits for messages and for the end of the connection: a server with a shared
+/// receive queue, which the end does not flush, notices it. A dropped wait has taken nothing.
+/// Ends: AsyncCompletionChannel::wait, AsyncEventChannel::next.
+#[test]
+fn an_end_is_noticed_beside_messages() {
+    let (tell, told) = mpsc::channel();
+    let server = thread::spawn(move || {
+        run(async {
+            let mut channel = channel();
+            let (listening, at) = listener(&channel);
+            tell.send(at).unwrap();
+            let request = channel.request(&listening).await.unwrap();
+            let (pd, context) = (request.id.pd().unwrap(), request.id.context().unwrap());
+            let pool = pd.create_pool(4, 64).unwrap();
+            let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+            for _ in 0..4 {
+                srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+            }
+            let mut messages = context.create_comp_channel().unwrap().into_async().unwrap();
+            let cq = context.cq(16).channel(messages.get_ref());
+            let mut cq: CompletionQueue = cq.create().unwrap();
+            let depth = Depth::on_srq(2, &srq);
+            let qp = request.id.create_qp::<OnSrq>(&pd, &cq, &cq, depth).unwrap();
+            let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+            let connection = channel.finish(accepted).await.unwrap();
+            let mut count = 0;
+            loop {
+                tokio::select! {
+                    completions = messages.wait(&mut cq) => {
+                        count += completions.unwrap().map(drop).count();
+                    }
+                    event = channel.next() => {
+                        let event = event.unwrap();
+                        if event.kind() == EventKind::Disconnected {
+                            assert_eq!(event.id(), connection.id.key());
+                            break;
+                        }
+                    }
+                }
+            }
+            count += cq.poll().unwrap().map(drop).count();
+            assert_eq!(count, 2);
+            drop(connection);
+        });
+    });
+    let at = told.recv_timeout(long()).unwrap();
+    run(async {
+        let mut channel = channel();
+        let (mut connection, mut own) = asked(&mut channel, at).await;
+        for _ in 0..2 {
+            connection.qp.post_send(wr::Send::inline(b"message")).unwrap();
+            own.sent();
+        }
+        own.drain(connection.disconnect().unwrap().qp);
+    });
+    server.join().unwrap();
 }
