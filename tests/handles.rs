@@ -153,7 +153,7 @@ fn objects_of_c_are_used_by_c_and_rust() {
         };
         assert!(matches!(sent, Outcome::Sent(_)), "the WRITE failed");
     };
-    write(b"into the region that C registered", region.remote().write());
+    write(b"into what C registered", region.remote().write());
     write(b"gave", given.remote().slice(12, 4).unwrap().write());
     write(b"in", again.remote().slice(0, 2).unwrap().write());
     // SAFETY: the bytes live as long as the region, and no WRITE is in progress.
