@@ -20,7 +20,8 @@ const REGION: usize = 24;
 ///
 /// let error = Endpoint::from_bytes(b"GET / HTTP/1.1").unwrap_err();
 /// assert_eq!(error, WireError::Magic(*b"GET "));
-/// assert_eq!(error.to_string(), "an endpoint starts with \"pvep\", these bytes with \"GET \"");
+/// let text = "expected an endpoint, which starts with \"pvep\", got \"GET \"";
+/// assert_eq!(error.to_string(), text);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
