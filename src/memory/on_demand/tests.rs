@@ -81,8 +81,9 @@ fn a_device_without_advice_or_null_regions() {
     ] {
         let text = |asked: &str| {
             format!(
-                "ibv_advise_mr: EOPNOTSUPP: Operation not supported ({asked}; this device or its \
-                 library has no such advice ({why}): leave it out: pages come when they are touched)"
+                "ibv_advise_mr: EOPNOTSUPP: Operation not supported ({asked}; the device or its \
+                 library lacks this advice ({why}): leave it out: the device faults in pages on \
+                 access)"
             )
         };
         assert_eq!(one, text("Prefetch of 8 bytes from 0 on"));

@@ -133,7 +133,7 @@ impl Pages {
     pub(crate) fn new(verb: &'static str, len: usize) -> Result<Self, Error> {
         let asked = || format!("{len} bytes");
         if len == 0 {
-            let asked = "0 bytes: memory that is registered has some";
+            let asked = "cannot register 0 bytes";
             return Err(Error::os(verb, libc::EINVAL, asked));
         }
         let page = page();

@@ -27,7 +27,7 @@ fn each_code_leaves_the_region_as_it_says() {
             (-1 | -2, Err(ReregError::Unchanged(refused))) => {
                 let text = refused.to_string();
                 assert!(
-                    text.contains("from RemoteReadWrite to RemoteRead; the region is as before")
+                    text.contains("from RemoteReadWrite to RemoteRead; the region is unchanged")
                 );
                 let region: MemoryRegion<RemoteReadWrite, Vec<u8>> = refused.into_object();
                 region.write_at(0, b"it").unwrap();
@@ -36,7 +36,7 @@ fn each_code_leaves_the_region_as_it_says() {
             (-3, Ok(region)) => assert_eq!(region.destroy().unwrap(), [1; 64]),
             (-4 | -5, Err(ReregError::Unusable(refused))) => {
                 let (region, error) = refused.into_parts();
-                assert!(error.to_string().contains("; the region is only to be deregistered"));
+                assert!(error.to_string().contains("; the region is unusable: deregister it"));
                 assert_eq!(region.destroy().unwrap(), (vec![1; 64], ()));
             }
             (_, other) => panic!("{code}: {other:?}"),
@@ -246,6 +246,6 @@ fn a_device_without_the_verb_says_so() {
     let (region, error) = refused.into_parts();
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }));
     let text = error.to_string();
-    assert!(text.contains("; loop0 changes no regions: deregister it, and register"), "{text}");
+    assert!(text.contains("; loop0 does not support it: deregister it and register"), "{text}");
     assert_eq!(region.destroy().unwrap().0.len(), 8);
 }
