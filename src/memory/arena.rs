@@ -136,7 +136,7 @@ pub struct ArenaBuilder<'a, F = fn(usize)> {
 }
 
 impl<'a> ArenaBuilder<'a> {
-    /// Puts a context of your own in each header: `contexts` returns it for the header's index. A
+    /// Puts your own context in each header: `contexts` returns it for the header's index. A
     /// buffer has the context that the last use of its header left there. Can be called once.
     ///
     /// ```

@@ -15,7 +15,7 @@ use crate::memory::{SharedBuf, Shares};
 // leaves free.
 static_assertions::const_assert!(size_of::<Header>() == 64);
 
-/// A buffer of registered memory, with a context `C` of your own.
+/// A buffer of registered memory, with your own context `C`.
 ///
 /// It dereferences to a byte slice of [`len`](Self::len) bytes. Posting moves the buffer to the
 /// device, and the completion returns it ([R11.1](crate::guide::rules#r11-1),

@@ -6,8 +6,8 @@
 //! shares (`Link`). Each share is counted from before it is created until it is dropped. (Shares
 //! that are created together are counted by one store, before any of them is handed out.) The last
 //! share recreates the buffer's own handle. It read a count of one, so no other share is left, and
-//! none can be created. Its load or decrement comes after those of all others (Acquire after
-//! Release), and therefore after their reads of the bytes.
+//! none can be created. Its load or decrement comes after the decrements of all others (Acquire
+//! after Release), and therefore after their reads of the bytes.
 
 #![allow(unsafe_code)] // gives up a handle and makes it again
 
@@ -98,7 +98,7 @@ impl Frozen {
         self.shares().load(Ordering::Acquire) == 1
     }
 
-    /// Gives up the share. Returns true if it was the last: the caller then owns the buffer.
+    /// Ends the share. Returns true if it was the last: the caller then owns the buffer.
     ///
     /// # Safety
     /// This value is not used again.
@@ -111,7 +111,7 @@ impl Frozen {
         is_last
     }
 
-    /// Gives up the share. Returns the buffer if it was the last.
+    /// Ends the share. Returns the buffer if it was the last.
     ///
     /// # Safety
     /// It is a buffer of `C`. This value is not used again.

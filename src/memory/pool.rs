@@ -95,7 +95,7 @@ impl<'a> PoolBuilder<'a> {
         PoolBuilder { pd, size, make: |_| () }
     }
 
-    /// Puts a context of your own in each buffer: `contexts` returns it for the buffer's index. It
+    /// Puts your own context in each buffer: `contexts` returns it for the buffer's index. It
     /// is the data that a C program finds through `wr_id`. Can be called once.
     ///
     /// ```

@@ -439,8 +439,8 @@ impl Registered {
     /// given. Takes `memory`, and returns the previous memory if the region is in other memory now.
     ///
     /// On success and with `ERR_DO_FORK_OLD` the region has changed. With `ERR_INPUT` and
-    /// `ERR_DONT_FORK_NEW` it has not. With other codes its state is unknown: the caller hands out
-    /// no part of it, and keeps both memories and both domains until it is deregistered.
+    /// `ERR_DONT_FORK_NEW` it is unchanged. With other codes its state is unknown: the caller hands
+    /// out no part of it, and keeps both memories and both domains until it is deregistered.
     ///
     /// # Safety
     /// The region is in a [`Memory`]. The domain belongs to the same context. The guarantees of

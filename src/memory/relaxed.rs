@@ -79,6 +79,7 @@ pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 #[diagnostic::on_unimplemented(
     message = "no flag or counter can be in `{Self}` memory",
     label = "writes to this region arrive in any order",
+    // lint: of-its-own: ui-tests compare this message
     note = "register a region of its own for flags and counters, as in `pd.register::<RemoteWrite>(64)`, and write to it behind the data; or wait for a completion (R18.41)"
 )]
 pub trait Ordered: Access {}

@@ -16,8 +16,8 @@
 //! or dropping a buffer only changes `free_list`. The last `SlabOwner` closes `free_list` and so
 //! determines how many slots are out. From then on `left` counts them: each handle that is dropped
 //! finds `free_list` closed and decrements the count. The last of them, or the closing if no slot
-//! is out, frees the memory. Its accesses come after those of all others, which the count makes
-//! visible (AcqRel).
+//! is out, frees the memory. Its accesses come after the accesses of all others, which the count
+//! makes visible (AcqRel).
 //!
 //! Before that, `left` counts the `SlabOwner`s. It is not read between the drop of the last of them
 //! and the closing, so it is set there to the number of slots, plus one for the closing itself.
@@ -66,8 +66,8 @@ pub(crate) struct Head {
 /// - `slots` do not change after `create`. They are freed when the last handle and the last
 ///   `SlabOwner` are gone.
 /// - `free_list` and the slots from `untaken` on are exactly those whose handle is neither held by
-///   the program nor in flight. In an arena, `free_list` contains those of them that `blocks` has
-///   not yet processed.
+///   the program nor in flight. In an arena, `free_list` contains the ones that `blocks` has not
+///   yet processed.
 /// - The bytes of two slots with handles do not overlap: in a pool each slot has its own, in an
 ///   arena each has a block that is taken.
 /// - `left` is the number of `SlabOwner`s; after the last is dropped, the number of handles.

@@ -19,7 +19,6 @@ const NOT_YET: &[&str] = &[
     "src/diagnostics.rs",
     "src/first_calls.rs",
     "src/loopback",
-    "src/memory",
     "src/prelude.rs",
     "src/profile.rs",
     "src/provider_tests",

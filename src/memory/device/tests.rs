@@ -137,7 +137,8 @@ fn a_device_may_copy_words_only() {
 }
 
 /// Memory, region, domain and context are dropped in any order, and an object that the device
-/// refuses to destroy stays. Proves R18.15.
+/// refuses to destroy stays.
+/// Proves R18.15.
 #[test]
 fn device_memory_stays_while_it_is_registered() {
     let fabric = Fabric::new();
