@@ -46,11 +46,11 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 ///
 /// # Cost
 ///
-/// Taking and dropping a buffer do not allocate. Each takes one lock, and so do splitting and
-/// joining. Narrowing does not take a lock. Posting and completing cost as much as with a pool's
-/// buffers. A take looks at a few numbers, however many buffers the arena has. Only if the arena is
-/// nearly full does it search the free blocks of similar length. It also frees the buffers dropped
-/// since the last take.
+/// Taking and dropping a buffer do not allocate. Taking, splitting, joining and widening lock the
+/// arena briefly; dropping and narrowing do not. Posting and completing cost as much as with a
+/// pool's buffers. A take looks at a few numbers, however many buffers the arena has. Only if the
+/// arena is nearly full does it search the free blocks of similar length. It also frees the bytes
+/// of buffers dropped since the last take.
 ///
 /// The headers are separate from the bytes, so a device that writes past the end of a buffer does
 /// not overwrite a header. Each buffer starts at a multiple of 64, and its size is rounded up to a

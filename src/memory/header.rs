@@ -326,7 +326,7 @@ impl Link {
     /// handle.
     #[inline(always)]
     pub unsafe fn shares(&self) -> &AtomicUsize {
-        // SAFETY: under this condition, only this reference accesses the word.
+        // SAFETY: under this condition, the word is accessed only through such references.
         unsafe { AtomicUsize::from_ptr(self.0.as_ptr().cast()) }
     }
 }
@@ -372,7 +372,7 @@ pub trait Word: Sized {
 /// lives at least as long.
 #[doc(hidden)]
 pub unsafe trait Handle: Sized {
-    /// One of the kinds of [`word`].
+    /// One of the kinds of `word`.
     const KIND: usize;
 
     #[inline(always)]

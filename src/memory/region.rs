@@ -20,7 +20,7 @@ use crate::memory::{
 };
 use crate::terms::error::{Error, Refused};
 
-/// A registered region with the rights `A` (`ibv_reg_mr`), initially zero.
+/// A registered region with the rights `A` (`ibv_reg_mr`).
 ///
 /// With a remote right, a peer that has the key may access the bytes at any time. So there is no
 /// `&mut [u8]` to them, nor a `&[u8]` if the peer may write ([R6.12](crate::guide::rules#r6-12)).
@@ -223,8 +223,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     }
 
     /// Returns the 8 bytes at `offset` as an atomic, in this machine's byte order. Their address
-    /// must be a multiple of 8. In a region of [`Pages`] or of a mapping this means that `offset`
-    /// is.
+    /// must be a multiple of 8. In a region of [`Pages`] or of a mapping, every `offset` that is a
+    /// multiple of 8 satisfies this.
     ///
     /// The device's atomics are atomic with respect to each other. They are atomic with respect to
     /// the processor only if the device reports it ([R4.9](crate::guide::rules#r4-9)).

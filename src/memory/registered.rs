@@ -328,8 +328,8 @@ impl Registered {
         debug_assert!(self.is_writable);
         // SAFETY: the region of the callers is in a `Memory` (their bounds require it), so the base
         // is not null. The bytes are valid while `self` lives, for writes too, and the callers do
-        // not use the value any longer. Rust code accesses the bytes of a region that is open to
-        // the fabric only through such values. The device is not part of Rust's memory model.
+        // not use the value longer than that. Rust code accesses the bytes of a region that is open
+        // to the fabric only through such values. The device is not part of Rust's memory model.
         unsafe { Open::new(NonNull::new_unchecked(self.base), self.len()) }
     }
 

@@ -184,9 +184,9 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// Use this to revoke rights of peers: accesses that `B` does not grant fail with a slice that
-    /// was sent before ([R6.7](crate::guide::rules#r6-7)). Its other accesses may also fail,
-    /// because the keys may change. Send peers the new slice.
+    /// Use this to revoke rights of peers: with a slice that you sent before, accesses that `B`
+    /// does not grant fail from now on ([R6.7](crate::guide::rules#r6-7)). Other accesses may fail
+    /// too, because the keys may change: send peers the new slice.
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -105,9 +105,9 @@ impl ProtectionDomain {
     ///   does not support this verb.
     /// - [`ErrorKind::Limit`]: it is longer than the device's `max_mr_size`.
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it is empty
-    ///   ([R6.4](crate::guide::rules#r6-4)), if offset and iova have different offsets in their
-    ///   pages ([R18.12](crate::guide::rules#r18-12)), if it is not all inside the dma-buf, or if
-    ///   the descriptor is not a dma-buf.
+    ///   ([R6.4](crate::guide::rules#r6-4)), if `offset` and `iova` differ modulo the page size
+    ///   ([R18.12](crate::guide::rules#r18-12)), if it is not all inside the dma-buf, or if the
+    ///   descriptor is not a dma-buf.
     #[doc(alias = "ibv_reg_dmabuf_mr")]
     pub fn register_dmabuf<A: Access>(
         &self,

@@ -282,7 +282,8 @@ pub(crate) type Invariant<M> = fn(M) -> M;
 /// Memory that other code owns: a pointer, a length, and a keeper. The memory stays valid while the
 /// keeper lives.
 ///
-/// The keeper is dropped after `ibv_dereg_mr`, on the thread that drops the last buffer or piece.
+/// The keeper is dropped after `ibv_dereg_mr`, on the thread that drops the pool or region, or its
+/// last buffer or piece.
 ///
 /// ```
 /// use proverbs::memory::ExternalMemory;

@@ -14,7 +14,7 @@ use crate::terms::threads::Threads;
 /// It belongs to a protection domain. Each RC queue pair of that domain can bind it
 /// ([`bind_mw`](crate::QueuePair::bind_mw)), and peers can use its key through all of them. A bind
 /// changes the key, even if the window is already bound. Only a bind or the end of the window
-/// invalidates a key of type 1, but neither LOCAL_INV nor SEND_WITH_INV
+/// invalidates a key of type 1; LOCAL_INV and SEND_WITH_INV do not
 /// ([R19.8](crate::guide::rules#r19-8)). The window outlives queue pairs.
 ///
 /// ```
