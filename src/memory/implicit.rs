@@ -86,7 +86,7 @@ pub(crate) mod of_ops {
 ///
 /// # let region = pd.register::<RemoteWrite>(64)?;
 /// # let at = region.remote().write();
-/// let buf = all.adopt(b"a vector's bytes".to_vec())?; // the device is not asked
+/// let buf = all.adopt(b"a vector's bytes".to_vec())?; // the device is not called
 /// a.post_send(wr::RdmaWrite::paged(buf, at))?;
 /// let buf = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("it had a buffer")?;
 /// assert_eq!(&buf[5..], b"vector");
@@ -206,7 +206,7 @@ impl<T, O> ImplicitRegion<T, O> {
     /// a.post_send(wr::Send::paged(all.adopt(vec![7u8; 64])?))?;
     /// for entry in proverbs::loopback::poll(&mut cq, 2)?.into_iter().flatten() {
     ///     if let AnyBuf::Implicit(buf) = entry {
-    ///         let buf = all.recognize(buf).map_err(|_| "of another region")?;
+    ///         let buf = all.recognize(buf).map_err(|_| "it belongs to another region")?;
     /// #       b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     ///         a.post_send(wr::Send::paged(buf))?; // again
     ///     }

@@ -65,8 +65,8 @@ const fn needs(access: u32) -> OdpOps {
 /// A region with the rights `A` whose pages are not pinned (`IBV_ACCESS_ON_DEMAND` of
 /// ibv_reg_mr(3)).
 ///
-/// The device faults in a page when a peer accesses it. The region does not count against `ulimit
-/// -l`, and can be larger than the machine's memory.
+/// The device faults in a page when a peer accesses it. The region does not count against
+/// `ulimit -l`, and can be larger than the machine's memory.
 ///
 /// Peers read and write the region and do atomics on it; this program copies. It does not have
 /// pieces to post, because such a request would fail on a queue pair for which the device does not
@@ -78,7 +78,7 @@ const fn needs(access: u32) -> OdpOps {
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
 /// #     proverbs::loopback::pair()?;
 /// let can: Option<Can<OnDemand<Rc, RemoteWrite>>> = context.abilities()?.can();
-/// let can = can.ok_or("no WRITEs over RC to memory on demand")?;
+/// let can = can.ok_or("no on-demand paging for WRITEs over RC")?;
 /// let large: OnDemandRegion<RemoteWrite, Vec<u8>> =
 ///     pd.region().on_demand(&can).create_in(vec![0u8; 1 << 20])?;
 /// large.prefetch(Advice::PrefetchWrite, 0, 4096)?; // the first bytes to be written

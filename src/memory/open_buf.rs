@@ -71,7 +71,7 @@ impl OpenBuf {
     /// # let at_peer = theirs.remote().write();
     /// let mut spare = Some(table.piece(0, 64)?); // one handle for all replies
     /// for (offset, len) in [(128, 9), (131, 6), (0, 0)] {
-    ///     let mut answer = spare.take().ok_or("it is with the device")?;
+    ///     let mut answer = spare.take().ok_or("the device owns it")?;
     ///     answer.set_range(offset, len)?;
     ///     a.post_send(wr::RdmaWrite::new(answer, at_peer))?;
     ///     spare = proverbs::loopback::poll(&mut cq, 1)?.remove(0);

@@ -227,7 +227,8 @@ impl fmt::Display for SplitError {
             SplitError::NoHeader { count } => {
                 write!(
                     f,
-                    "all {count} headers of the arena are in use: drop or join buffers, or create more"
+                    "all {count} headers of the arena are in use: drop or join buffers, or create \
+                     the arena with more headers"
                 )
             }
             SplitError::OfPool => {

@@ -210,7 +210,7 @@ impl Ranges {
     fn cut(&mut self, block: u32, at: usize) -> u32 {
         let front = &mut self.blocks[block as usize];
         debug_assert!(0 < at && at < front.len);
-        let rest = self.unused.pop().expect("as many indices as blocks there can be");
+        let rest = self.unused.pop().expect("there is an index for every possible block");
         let back = Block { start: front.start + at, len: front.len - at, before: block, ..*front };
         (front.len, front.after) = (at, rest);
         self.blocks[rest as usize] = back;

@@ -18,8 +18,8 @@ use crate::terms::refused::drops_its_object;
 
 const VERB: &str = "ibv_rereg_mr";
 
-/// The reason why a re-registration failed, and the state of the region (`enum
-/// ibv_rereg_mr_err_code`).
+/// The reason why a re-registration failed, and the state of the region
+/// (`enum ibv_rereg_mr_err_code`).
 ///
 /// `U` is the unchanged object, `M` the memory, and `N` the new memory, if any. `?` keeps the
 /// [`Error`] and deregisters the region, as [`Refused`] explains.

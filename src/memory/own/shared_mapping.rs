@@ -28,7 +28,7 @@ const VERB: &str = "mmap";
 /// Other processes can truncate a file while it is mapped. This is sound: the device continues to
 /// use the pages that it has pinned, which no longer belong to the file. A program that accesses a
 /// page beyond the new end of the file is killed by SIGBUS. [`is_sealed`](Self::is_sealed) reports
-/// whether this can happen.
+/// whether truncation is prevented.
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -45,7 +45,7 @@ use crate::terms::error::{Error, Refused};
 /// let window: MemoryWindow = a.alloc_mw()?;
 /// a.post_send(wr::BindMw::<RemoteWrite>::new(window, &region, 0..64)?)?;
 /// let Some(AnyBuf::Window(window)) = proverbs::loopback::poll(&mut cq, 1)?.remove(0) else {
-///     unreachable!("the completion of a bind brings its window");
+///     unreachable!("the completion of a bind has its window");
 /// };
 /// let bound: BoundWindow<RemoteWrite> = window.into_bound()?;
 ///
@@ -54,7 +54,7 @@ use crate::terms::error::{Error, Refused};
 /// # proverbs::loopback::poll(&mut cq, 1)?;
 /// a.post_send(wr::LocalInv::new(bound))?; // the key is no longer valid
 /// # let Some(AnyBuf::Window(window)) = proverbs::loopback::poll(&mut cq, 1)?.remove(0) else {
-/// #     unreachable!("the completion of LOCAL_INV brings its window");
+/// #     unreachable!("the completion of LOCAL_INV has its window");
 /// # };
 /// let window: MemoryWindow = window.into_unbound()?; // can be bound again
 /// # let _ = window;
@@ -113,7 +113,7 @@ pub struct LentWindow(Window);
 /// let completion = cq.poll_one()?.ok_or("nothing was flushed")?;
 /// assert!(completion.status().is_err());
 /// let Some(AnyBuf::Window(flushed)) = completion.into_entry() else {
-///     unreachable!("the completion of a bind brings its window");
+///     unreachable!("the completion of a bind has its window");
 /// };
 /// assert_eq!(flushed.id(), 7);
 /// let flushed = flushed.into_bound::<RemoteRead>().unwrap_err().into_object();

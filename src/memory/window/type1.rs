@@ -25,7 +25,7 @@ use crate::terms::threads::Threads;
 /// # fn next(cq: &mut CompletionQueue<AnyBuf>) -> Result<WindowEntry, Box<dyn std::error::Error>> {
 /// #     match proverbs::loopback::poll(cq, 1)?.remove(0) {
 /// #         Some(AnyBuf::Window(window)) => Ok(window),
-/// #         _ => Err("the completion of a bind brings its window".into()),
+/// #         _ => Err("the completion of a bind has its window".into()),
 /// #     }
 /// # }
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
