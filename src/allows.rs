@@ -1,14 +1,15 @@
-//! One bound for what a type allows: a state, a profile, a right or an opcode. The rules are the
-//! bounds of the impls, so an error names the one that is broken.
+//! One bound for everything that depends on a type: its state, profile, rights or opcode. The rules
+//! are the bounds of the impls, so an error names the broken rule.
 
 /// Only this crate can name this type. So no other crate can implement a trait that has a `SEAL`,
-/// for types of its own either.
+/// even for its own types.
 pub struct Seal;
 
-/// The object allows the call `C`, one of [`call`]: its state, its profile or its rights do.
+/// The object allows the call `C`, which is a type in [`call`]. This depends on its state, profile
+/// or rights.
 ///
-/// Most methods that not every object has require it. A program meets it in errors, behind the rule
-/// that is broken, and writes it in code that is generic over what the rule looks at:
+/// Most methods that only some objects have require it. You meet it in errors, after the broken
+/// rule, and write it as a bound in generic code:
 ///
 /// ```
 /// use proverbs::prelude::*;
@@ -16,7 +17,7 @@ pub struct Seal;
 /// use proverbs::state::State;
 /// use proverbs::transport::Transport;
 ///
-/// /// From any state that leads to the error state: from all but RESET.
+/// /// From any state that can move to the error state: all but RESET.
 /// fn stop<T: Transport, S: State, P: Profile>(qp: QueuePair<T, S, P>) -> Result<(), proverbs::Error>
 /// where
 ///     QueuePair<T, S, P>: Allows<call::ToError>,
@@ -29,7 +30,7 @@ pub struct Seal;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// No other crate can implement it.
+/// Other crates cannot implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known to allow the call `{C}`",
     label = "not known to allow it",
@@ -40,7 +41,7 @@ pub trait Allows<C> {
     const SEAL: Seal;
 }
 
-/// Every type, by itself: `T: Same<This = T>`.
+/// Implemented by every type, with itself: `T: Same<This = T>`.
 pub trait Same {
     type This: ?Sized;
 }
@@ -49,7 +50,7 @@ impl<T: ?Sized> Same for T {
     type This = T;
 }
 
-/// The part of an object that the rule of the call `C` is about, where several kinds of object have
+/// The part of an object to which the rule of the call `C` applies, if several kinds of object have
 /// the call.
 pub trait RuledBy<C> {
     type Part;
@@ -58,8 +59,8 @@ pub trait RuledBy<C> {
 /// Implements [`Allows`]: the type parameters with the rules as their bounds, the object, and the
 /// calls.
 ///
-/// Each impl is for any type that is the object. With the object itself in its place, rustc would
-/// add to each error a list of objects that allow something else.
+/// Each impl is for any type that equals the object. If it named the object directly, rustc would
+/// add to each error a list of objects that allow other calls.
 macro_rules! allows {
     (@one [$($params:tt)+] $object:ty, $call:ident $(<$($of:ty),+>)?) => {
         impl<$($params)+, Object> $crate::allows::Allows<$crate::allows::call::$call $(<$($of),+>)?>
@@ -143,7 +144,7 @@ pub mod call {
         /// [`Group::attach`](crate::cm::Group::attach) and `detach`.
         Attach
 
-        /// [`QueuePair::to_error`](crate::QueuePair::to_error), and that of targets of XRC.
+        /// [`QueuePair::to_error`](crate::QueuePair::to_error), also for XRC targets.
         ToError
         /// [`QueuePair::into_sqe`](crate::QueuePair::into_sqe), and `AnyQueuePair::to_sqe`.
         IntoSqe
@@ -172,7 +173,7 @@ pub mod call {
         /// [`CqBuilder::vector`](crate::completion::CqBuilder::vector).
         SetVector
 
-        /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read), and that of a
+        /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read), also for a
         /// [`Revocable`](crate::memory::Revocable).
         ReadRemote
         /// [`RemoteSlice::write`](crate::memory::RemoteSlice::write) and `write_cell`.
@@ -195,21 +196,22 @@ pub mod call {
         CellAt
         /// [`MemoryRegion::write_at`](crate::MemoryRegion::write_at) and `write_value`.
         WriteAt
-        /// [`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in), and that of arenas.
+        /// [`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in), also for arenas.
         CreateIn
         /// [`ImplicitRegion::adopt`](crate::memory::ImplicitRegion::adopt).
         Adopt
-        /// `post_send!` of an object without a send queue: none allows it.
+        /// `post_send!` for an object without a send queue. No object allows it.
         PostSendMacro
-        /// `post_recv!` of an object that is no queue pair: none allows it.
+        /// `post_recv!` for an object that is not a queue pair. No object allows it.
         PostRecvMacro
-        /// `post_srq_recv!` of an object that is no shared receive queue: none allows it.
+        /// `post_srq_recv!` for an object that is not a shared receive queue. No object allows it.
         PostSrqRecvMacro
-        /// The outcome of a whole poll, which has one for each completion: no object allows it.
+        /// The outcome of a whole poll, although each completion has one. No object allows it.
         OutcomeOfPoll
-        /// Draining a queue pair in RTS, where nothing is flushed: none allows it.
+        /// Draining a queue pair in RTS, where nothing is flushed. No object allows it.
         DrainInRts
-        /// A piece of memory on demand, which no queue pair is sure to send: no object allows it.
+        /// A piece of on-demand memory, because not every queue pair can send it. No object allows
+        /// it.
         PieceOnDemand
         /// [`WorkRequest::signaled`](crate::wr::WorkRequest::signaled).
         SetSignaled
@@ -225,8 +227,8 @@ pub mod call {
         /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in) with the rights
         /// `A`, `rereg_access` and `rereg_memory`.
         Register(A)
-        /// [`SendList::push`](crate::post::SendList::push) and `extend` of work requests `W`, and
-        /// those of a [`RecvList`](crate::post::RecvList).
+        /// [`SendList::push`](crate::post::SendList::push) and `extend` of work requests `W`, also
+        /// for a [`RecvList`](crate::post::RecvList).
         Push(W)
         /// [`RawSendList::push`](crate::post::RawSendList::push) of work requests `W`.
         PushUnchecked(W)
@@ -234,37 +236,37 @@ pub mod call {
         /// work requests `W` with room for `G` scatter/gather elements each.
         PostSendList(W, const G: usize)
         /// [`QueuePair::post_recv_list_unchecked`](crate::QueuePair::post_recv_list_unchecked) of
-        /// receives `W` with room for `G` scatter/gather elements each, and that of a shared
-        /// receive queue.
+        /// receives `W` with room for `G` scatter/gather elements each, also for a shared receive
+        /// queue.
         PostRecvList(W, const G: usize)
-        /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, and that of
+        /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, also for
         /// `MwBind`.
         BindWindow(A)
-        /// Posting a prepared work request with the buffer `D` in place of its
-        /// [`Placeholder`](crate::wr::Placeholder), as
-        /// [`post_prepared`](crate::QueuePair::post_prepared) does.
+        /// Posting a prepared work request with the buffer `D` instead of its
+        /// [`Placeholder`](crate::wr::Placeholder), as with
+        /// [`post_prepared`](crate::QueuePair::post_prepared).
         Fill(D)
         /// [`ProtectionDomain::qp_from_raw`](crate::ProtectionDomain::qp_from_raw) for the
         /// transport `T`.
         QpFromRaw(T)
         /// [`QueuePair::data_in_order`](crate::QueuePair::data_in_order) for the opcode `O`.
         DataInOrder(O)
-        /// Reading the field `F` of a completion, as
-        /// [`ReadFields::completion_ts`](crate::completion::ReadFields::completion_ts) does.
+        /// Reading the field `F` of a completion, as with
+        /// [`ReadFields::completion_ts`](crate::completion::ReadFields::completion_ts).
         ReadField(F)
         /// [`MemoryRegion::export`](crate::MemoryRegion::export) with the rights `B`.
         Export(B)
-        /// `paged` of the opcode `O`, of memory in an implicit region, such as
+        /// `paged` of the opcode `O`, for memory in an implicit region, such as
         /// [`Send::paged`](crate::wr::Send::paged).
         PostPaged(O)
-        /// Inline data of the opcode `O`, as in [`Send::inline`](crate::wr::Send::inline): that of
-        /// some opcodes comes from the peer.
+        /// Inline data of the opcode `O`, as in [`Send::inline`](crate::wr::Send::inline). Some
+        /// opcodes receive their data from the peer.
         Inline(O)
         /// [`ProtectionDomain::create_srq`](crate::ProtectionDomain::create_srq) for the transport
         /// `T`.
         CreateSrq(T)
-        /// Creating a shared receive queue from a pool whose buffers have contexts `C`: its entries
-        /// do.
+        /// Creating a shared receive queue from a pool whose buffers have contexts `C`. Its entries
+        /// must have the same contexts.
         FeedFrom(C)
     }
     /// [`PrivateData::of`](crate::cm::PrivateData::of) `N` bytes.

@@ -1,15 +1,16 @@
-//! Functions that give back the value that they are given, through an empty `asm!`. They are no
-//! instruction. But the compiler does not look into `asm!`, so it cannot compute the value in
-//! another way: it would rather do that, in three loops and one load, at a cost.
+//! Functions that return their argument through an empty `asm!`, which does not emit an
+//! instruction. The compiler cannot see through `asm!`, so it cannot compute the value in another
+//! way. It would do so in three loops and one load, at a cost:
 //!
-//! - `Completions::next`: `black_box` of the count spares a second counter, 2 instructions a poll.
-//! - `next_slot` of a list's slot: `black_box_pointer` of the next one. The compiler would compute
-//!   each address from the array and an index: 5 instructions a slot, of 22.
-//! - A ring's wr_ids in a chain: `black_box_word` of the last one, to which the same constant is
-//!   added. The compiler would add a large constant of its own to the first: 1 instruction a work
-//!   request.
-//! - `emit_one` of a READ: `black_box` of the remote slice's length, of whose word one half would
-//!   be loaded besides: 1 instruction.
+//! - `Completions::next`: `black_box` of the count avoids a second counter, which costs 2
+//!   instructions per poll.
+//! - `next_slot` of a list's slot: `black_box_pointer` of the next slot. The compiler would compute
+//!   each address from the array and an index, which costs 5 of 22 instructions per slot.
+//! - A ring's wr_ids in a chain: `black_box_word` of the previous wr_id, to which a constant is
+//!   added. The compiler would add a different large constant to the first wr_id each time, which
+//!   costs 1 instruction per work request.
+//! - `emit_one` of a READ: `black_box` of the remote slice's length. The compiler would also load
+//!   one half of its word, which costs 1 instruction.
 
 #![allow(unsafe_code)] // an empty `asm!`
 
@@ -17,10 +18,10 @@ macro_rules! black_box {
     ($(#[$doc:meta])* $name:ident, $number:ty) => {
         $(#[$doc])*
         #[inline(always)]
-        #[allow(unused_mut, asm_sub_register)] // nothing is done to it; the register is not named
+        #[allow(unused_mut, asm_sub_register)] // it is not changed; the register is not named
         pub(crate) fn $name(mut number: $number) -> $number {
             #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-            // SAFETY: no instruction.
+            // SAFETY: there is no instruction.
             unsafe {
                 std::arch::asm!(
                     "/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)
@@ -32,21 +33,21 @@ macro_rules! black_box {
 }
 
 black_box! {
-    /// The number, not to be computed in another way.
+    /// Returns the number, which the compiler cannot compute in another way.
     black_box, u32
 }
 black_box! {
-    /// The number, not to be computed in another way.
+    /// Returns the number, which the compiler cannot compute in another way.
     black_box_word, u64
 }
 
-/// The pointer, not to be computed in another way.
+/// Returns the pointer, which the compiler cannot compute in another way.
 #[inline(always)]
 #[allow(unused_mut)]
 #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written: there is no instruction
 pub(crate) fn black_box_pointer<S>(mut at: *mut S) -> *mut S {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-    // SAFETY: no instruction.
+    // SAFETY: there is no instruction.
     unsafe {
         std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags));
     }

@@ -7,7 +7,7 @@ use ::tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
 use crate::terms::error::{Error, Refused};
 
-/// Lets other tasks have their turn once, the time-out around this one among them.
+/// Lets other tasks run once, including a time-out around this one.
 pub(crate) async fn step_aside() {
     let mut was_aside = false;
     std::future::poll_fn(|task| {
@@ -21,20 +21,20 @@ pub(crate) async fn step_aside() {
     .await;
 }
 
-/// Whose turn it is, where a task takes what may come for ever.
+/// Fairness for a task that may take available items in an endless loop.
 ///
-/// What is there at once is taken without a pause, and a loop of the program's may do so again and
-/// again. So who took something while nobody else had a turn owes them one, and pays before it
-/// looks for the next: a wait that is dropped meanwhile has taken nothing.
+/// Items that are available immediately are taken without suspending, and the program may do so in
+/// a loop. So a task that took an item without suspending must yield before it looks for the next
+/// one. A wait that is dropped while it yields has not taken anything.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     is_owed: bool,
-    /// Whether others had a turn since this wait began.
+    /// Whether other tasks could run since this wait began.
     slept: bool,
 }
 
 impl Turns {
-    /// Begins to look for something; steps aside before, if that is owed.
+    /// Begins to look for an item. Yields first, if that is owed.
     pub(crate) async fn begin(&mut self) {
         self.slept = false;
         if std::mem::take(&mut self.is_owed) {
@@ -42,7 +42,7 @@ impl Turns {
         }
     }
 
-    /// Awaits `ready`; if that is not there at once, others have their turn meanwhile.
+    /// Awaits `ready`, and records whether other tasks could run in the meantime.
     pub(crate) async fn sleep<T>(&mut self, ready: impl Future<Output = T>) -> T {
         let mut ready = std::pin::pin!(ready);
         std::future::poll_fn(|task| {
@@ -53,12 +53,12 @@ impl Turns {
         .await
     }
 
-    /// Something was found, and is taken.
+    /// Records that an item was found and is taken.
     pub(crate) fn took(&mut self) {
         self.is_owed = !self.slept;
     }
 
-    /// Awaits what `take` takes of `fd`.
+    /// Awaits an item that `take` takes from `fd`.
     pub(crate) async fn take<S: AsRawFd, T>(
         &mut self,
         fd: &mut AsyncFd<S>,
@@ -71,19 +71,19 @@ impl Turns {
                 return Ok(taken);
             }
             let ready = self.sleep(fd.readable_mut()).await;
-            // It is looked at again before the next sleep.
+            // `fd` is checked again before the next sleep.
             ready.map_err(|error| registration(&error))?.clear_ready();
         }
     }
 }
 
-/// The refusal of an object whose descriptor the runtime does not register.
+/// The error for an object whose descriptor the runtime cannot register.
 pub(crate) fn not_registered<S: AsRawFd>(failed: AsyncFdRegisterError<S>) -> Refused<S> {
     let (object, error) = failed.into_parts();
     Refused::new(object, registration(&error))
 }
 
-/// The error of a registration that the runtime refused.
+/// The error of a registration that the runtime rejected.
 pub(crate) fn registration(error: &std::io::Error) -> Error {
     Error::os("epoll_ctl", error.raw_os_error().unwrap_or(libc::EIO), "")
 }

@@ -53,13 +53,13 @@ pub enum Found {
 ///
 /// On tokio, `tokio::select!` over [`AsyncCompletionChannel`](crate::AsyncCompletionChannel),
 /// [`AsyncEventChannel`](crate::cm::AsyncEventChannel) and
-/// [`AsyncDeviceEvents`](crate::AsyncDeviceEvents) does the same: a wait of theirs that is dropped
-/// has taken nothing.
+/// [`AsyncDeviceEvents`](crate::AsyncDeviceEvents) does the same: if one of their waits is dropped,
+/// no event is lost.
 ///
 /// # Errors
 /// [`Os`](crate::ErrorKind::Os): the errno of poll(2), or of the source that failed, as its own
-/// `wait` returns it. The other sources lose nothing: a call without the failed one returns
-/// their events.
+/// `wait` returns it. The other sources lose no events: a call without the failed source returns
+/// them.
 ///
 /// ```
 /// use proverbs::events::{Found, WaitFor, Waker, wait};
@@ -70,7 +70,7 @@ pub enum Found {
 /// let mut channel = context.create_comp_channel()?;
 /// let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
 /// let (mut events, waker) = (context.events()?, Waker::new()?);
-/// waker.wake(); // by another thread
+/// waker.wake(); // usually on another thread
 /// let [completions, event, wake] = wait(
 ///     [
 ///         WaitFor::Cqs(&mut channel, &mut [&mut cq]),
@@ -104,8 +104,8 @@ pub fn wait<const N: usize>(
             at += 1;
             if readable >> (at - 1) & 1 != 0 { source.take() } else { Ok(None) }
         })?;
-        // Completions that arrived since are found with the rest. A queue is armed before each
-        // sleep.
+        // Completions that arrived since then are returned with the rest. A queue is armed before
+        // each sleep.
         look(&mut sources, &mut found, WaitFor::completions)?;
         if left == Some(Duration::ZERO) || found.iter().any(Option::is_some) {
             return Ok(found);
@@ -113,7 +113,7 @@ pub fn wait<const N: usize>(
     }
 }
 
-/// Asks the sources that have nothing yet. An error waits if there is something to return.
+/// Checks the sources that have nothing yet. Ignores an error if there is something to return.
 fn look<'a, 'q, const N: usize>(
     sources: &mut [WaitFor<'a, 'q>; N],
     found: &mut [Option<Found>; N],
@@ -141,7 +141,7 @@ impl WaitFor<'_, '_> {
         }
     }
 
-    /// Which queue has completions; if none has, all are armed.
+    /// Returns the first queue with completions. If there is none, all queues are armed.
     fn completions(&mut self) -> Result<Option<Found>, Error> {
         match self {
             WaitFor::Cqs(channel, queues) => Ok(first_ready(channel, queues)?.map(Found::Cq)),
@@ -149,8 +149,8 @@ impl WaitFor<'_, '_> {
         }
     }
 
-    /// Takes an event of a descriptor that is readable. (One of a completion channel says only that
-    /// a queue has to be looked at.)
+    /// Takes an event of a readable descriptor. (An event of a completion channel only means that a
+    /// queue must be checked.)
     fn take(&mut self) -> Result<Option<Found>, Error> {
         match self {
             WaitFor::Cqs(channel, _) => channel.take_event().map(|()| None),

@@ -1,10 +1,10 @@
-//! The entries of a completion queue, and what a queue takes of them as it posts.
+//! The free entries of a completion queue, and the entries that a queue claims as it posts.
 //!
 //! A completion queue has one [`Budget`]. Queues that reserve their depth take it from there when
-//! they attach. The queues of a completion queue with a shared budget take an entry with each work
-//! request, and the poller gives it back when the device's completion was polled. Both change one
-//! number, so what may complete never exceeds the capacity, and a refusal costs the same however
-//! many queues there are.
+//! they attach. The queues of a completion queue with a shared budget take an entry for each work
+//! request, and the poller returns it when the device's completion was polled. Both change one
+//! number, so the number of possible completions never exceeds the capacity, and a rejection costs
+//! the same for any number of queues.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -15,16 +15,16 @@ use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Free,
-    /// Nobody polls the completion queue any more.
+    /// The completion queue is not polled any more.
     Gone,
 }
 
-/// More entries than any completion queue has, taken away.
+/// Subtracted from the free entries on closing: more than any completion queue has.
 const CLOSED: i32 = i32::MIN / 2;
 
 pub struct Budget {
-    /// Entries that are free, as an `i32`: a device that grants less than it must can make them
-    /// fewer than none, and so does `close`.
+    /// The free entries, as an `i32`. The number can be negative if a device provides fewer entries
+    /// than it must, and after `close`.
     free: AtomicU32,
     is_closed: AtomicBool,
     is_awaited: AtomicBool,
@@ -42,12 +42,12 @@ impl Budget {
         }
     }
 
-    /// The number of entries that are free.
+    /// The number of free entries.
     pub fn free(&self) -> u32 {
         (self.free.load(Ordering::Acquire) as i32).max(0) as u32
     }
 
-    /// Takes `n` entries, if as many are free.
+    /// Takes `n` entries, if that many are free.
     #[must_use = "they are taken"]
     #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
     pub fn take(&self, n: u32) -> bool {
@@ -56,16 +56,17 @@ impl Budget {
         n == 0 || self.free.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Gives `n` entries back; fewer than none, if a device granted less than was asked for.
-    /// `wake` must follow, once the caller holds no lock.
+    /// Returns `n` entries. `n` is negative if a device provides fewer entries than requested. The
+    /// caller must call `wake` afterwards, when it holds no lock.
     pub fn give(&self, n: i32) {
-        // Acquires: `poll_room` looks again by a read-modify-write, so either that one finds these
-        // entries, or `wake` finds the waker.
+        // Acquires: `poll_room` checks again with a read-modify-write, so either `poll_room` finds
+        // these entries, or `wake` finds the waker.
         self.free.fetch_add(n as u32, Ordering::AcqRel);
     }
 
-    /// Nobody polls the completion queue any more. If it `is_shared`, nothing is taken from here
-    /// on: what ended queues give back may still be in the completion queue.
+    /// Records that the completion queue is not polled any more. If it `is_shared`, no entries can
+    /// be taken from now on, because completions of ended queues may still be in the completion
+    /// queue.
     pub fn close(&self, is_shared: bool) {
         if !self.is_closed.swap(true, Ordering::AcqRel) {
             self.give(if is_shared { CLOSED } else { 0 });
@@ -82,7 +83,7 @@ impl Budget {
         self.is_awaited.store(false, Ordering::Relaxed);
         let all = std::mem::take(&mut *wakers);
         drop(wakers);
-        // Wakers are the program's code. A poll that calls this does not unwind.
+        // Wakers are code of the program. A poll that calls this must not unwind.
         for waker in all {
             let wake = std::panic::AssertUnwindSafe(|| waker.wake());
             if let Err(panic) = std::panic::catch_unwind(wake) {
@@ -91,7 +92,7 @@ impl Budget {
         }
     }
 
-    /// Whether `n` entries are free. If not, the task is woken when some are.
+    /// Whether `n` entries are free. If not, the task is woken when entries become free.
     #[allow(deprecated)] // as above
     pub fn poll_room(&self, context: &mut Context<'_>, n: u32) -> Poll<Room> {
         let look = |free: u32| {
@@ -113,18 +114,18 @@ impl Budget {
         }
         self.is_awaited.store(true, Ordering::Relaxed);
         drop(wakers);
-        // By a read-modify-write: `give` says why.
+        // With a read-modify-write: `give` explains why.
         look(self.free.fetch_add(0, Ordering::AcqRel))
     }
 }
 
-/// What a direction of a queue has taken of a shared budget.
+/// The entries of a shared budget that one direction of a queue has claimed.
 pub struct Claims {
     // Invariants:
-    // - `claimed - polled`, wrapping, entries of the budget are this direction's: those of the work
-    //   requests whose completions were not polled, and for a ring perhaps one more.
-    // - The queue's owner alone writes `claimed`. The poller alone writes `polled`, or whoever ends
-    //   the queue, once no completion can come.
+    // - `claimed - polled`, wrapping, entries of the budget belong to this direction: one for each
+    //   work request whose completion was not polled, and for a ring possibly one more.
+    // - Only the queue's owner writes `claimed`. Only the poller writes `polled`, or the code that
+    //   ends the queue after the last possible completion.
     budget: Arc<Budget>,
     claimed: AtomicU32,
     polled: AtomicU32,
@@ -140,7 +141,7 @@ impl Claims {
         &self.budget
     }
 
-    /// How many were ever claimed, wrapping.
+    /// The total number of claimed entries, wrapping.
     pub fn claimed(&self) -> u32 {
         self.claimed.load(Ordering::Acquire)
     }
@@ -149,7 +150,7 @@ impl Claims {
         self.polled.load(Ordering::Acquire)
     }
 
-    /// Claims `n` entries, if as many are free.
+    /// Claims `n` entries, if that many are free.
     #[must_use = "they are claimed"]
     pub fn claim(&self, n: u32) -> bool {
         let fits = self.budget.take(n);
@@ -159,32 +160,32 @@ impl Claims {
         fits
     }
 
-    /// Gives back `n` entries that no completion will need.
+    /// Returns `n` entries that no completion will need.
     pub fn give_back(&self, n: u32) {
         self.claimed.store(self.claimed().wrapping_sub(n), Ordering::Release);
         self.budget.give(n as i32);
         self.budget.wake();
     }
 
-    /// A completion was polled. Returns how many entries are to be given to the budget.
+    /// Records that a completion was polled. Returns the number of entries to return to the budget.
     pub fn count_polled(&self) -> u32 {
         let polled = self.polled();
         self.see(polled.wrapping_add(1))
     }
 
-    /// The completion of a ring with this sequence number was polled, which speaks for all before.
-    /// Returns how many entries are to be given to the budget.
+    /// Records that a ring's completion with this sequence number was polled, which also completes
+    /// all earlier requests. Returns the number of entries to return to the budget.
     pub fn count_polled_up_to(&self, sequence: u32) -> u32 {
         self.see(sequence.wrapping_add(1))
     }
 
-    /// No completion can come any more.
+    /// Records that no completion can arrive any more.
     pub fn end(&self) {
         self.budget.give(self.see(self.claimed()) as i32);
     }
 
-    /// As many were polled. (A completion that is stale, or the device's mistake, gives back
-    /// nothing.)
+    /// Sets the number of polled completions. (A stale completion, or a wrong one from the device,
+    /// returns nothing.)
     fn see(&self, polled: u32) -> u32 {
         let before = self.polled();
         let more = polled.wrapping_sub(before);
@@ -195,7 +196,7 @@ impl Claims {
         more
     }
 
-    /// Test only: as if as many had been claimed and polled.
+    /// Test only: sets the numbers of claimed and polled entries.
     #[cfg(test)]
     pub fn begin_at(&self, count: u32) {
         self.claimed.store(count, Ordering::Relaxed);

@@ -1,43 +1,43 @@
-//! The numbers by which objects are told apart: where they come from, and why none is mistaken for
-//! another.
+//! The numbers that identify objects: where they come from, and why they are unique.
 //!
-//! - A **number** of `mint` and `mint_below` is given out once: it is the value that one
-//!   read-modify-write found and no other can find, since each leaves a larger one. No order is
-//!   asked for: a number says nothing of what else its thread wrote, and threads learn of it
-//!   together with what it names.
+//! - A **number** of `mint` and `mint_below` is returned once: it is the value that one
+//!   read-modify-write read and no other can read, because each stores a larger one. No ordering is
+//!   needed: a number does not imply anything about other writes of its thread, and other threads
+//!   receive it together with the object that it names.
 //! - The **number of a pool** is in the type tags of its buffers (`counters::type_tag`). It is
-//!   reused, but not while somebody may compare it: the pool's `Slab` own it, which outlive its
-//!   headers, and the shared receive queue that looks for it keeps the pool.
+//!   reused, but not while it can still be compared: the pool's `Slab` owns it and outlives its
+//!   headers, and the shared receive queue that compares it keeps the pool.
 //! - The **tag of a ring** is in the lower half of the wr_ids of a selectively signaled send queue,
-//!   beside a sequence number, where 29 bits are left. It is reused, but not while a wr_id with it
-//!   may still be met. The `QueueCounters` own it, and two kinds of holders have those: the queue
-//!   (and its later lives, as long as room is reserved for this one), and each completion queue
-//!   that it completes into. A completion queue drops them once none of their completions can come
-//!   any more, or when it is destroyed; and whoever looks at a completion borrows the completion
-//!   queue. So when the last `Arc<QueueCounters>` is gone, no wr_id with its tag is left, neither
-//!   in the device nor in the program.
+//!   where 29 bits are available. The upper half is a sequence number. The tag is reused, but not
+//!   while a wr_id with it may still exist. The `QueueCounters` own it, and have two kinds of
+//!   owners: the queue (and its later lives, while room is reserved for this one), and each
+//!   completion queue of the queue. A completion queue drops them when none of their completions
+//!   can arrive any more, or when it is destroyed. Code that reads a completion borrows the
+//!   completion queue. So when the last `Arc<QueueCounters>` is dropped, no wr_id with its tag is
+//!   left, neither in the device nor in the program.
 //!
-//! Numbers that are reused are taken and given back under one lock.
+//! Numbers that are reused are taken and returned under one lock.
 
 use std::collections::BTreeSet;
 
 use crate::counters::type_tag;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, global, lock};
 
-/// A number that `next` never gave before. (There are enough: 2^64 last for 500,000 years at a
-/// million a second.)
+/// A number that `next` never returned before. (2^64 numbers last for 500,000 years at a million
+/// per second.)
 pub(crate) fn mint(next: &AtomicU64) -> u64 {
     next.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A number below `end` that `next` never gave before; `None` for good once they are used up.
+/// A number below `end` that `next` never returned before. Returns `None` forever once they are
+/// used up.
 #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
 pub(crate) fn mint_below(next: &AtomicU64, end: u64) -> Option<u64> {
     let more = |number: u64| (number < end).then_some(number + 1);
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()
 }
 
-/// The numbers below `end` that are in use, and where to look for the next one.
+/// The numbers below `end` that are in use, and where the search for the next one starts.
 struct Numbers {
     next: u32,
     end: u32,
@@ -49,11 +49,11 @@ impl Numbers {
         Numbers { next: 1, end, used: BTreeSet::new() }
     }
 
-    /// A number that is not in use, not 0. Numbers are tried in order, so that each rests as long
-    /// as possible.
+    /// Takes a number that is not in use, and not 0. Numbers are tried in order, so that each is
+    /// unused as long as possible.
     fn take(&mut self) -> Option<u32> {
         let Numbers { next, end, used } = self;
-        // There are as many as the end says, so a full set is known without a search.
+        // The maximum is known, so a full set is detected without a search.
         if used.len() as u32 == *end - 1 {
             return None;
         }
@@ -80,11 +80,11 @@ fn pool_numbers() -> MutexGuard<'static, Numbers> {
     lock(&ALL)
 }
 
-/// A tag that no other value has. Dropped, it may be reused.
+/// A tag that no other value has. It may be reused after the drop.
 pub(crate) struct RingTag(u32);
 
 impl RingTag {
-    /// A tag that is not 0; `None` if all are in use.
+    /// Takes a tag that is not 0. `None` if all are in use.
     pub(crate) fn new() -> Option<Self> {
         tags().take().map(RingTag)
     }
@@ -100,11 +100,11 @@ impl Drop for RingTag {
     }
 }
 
-/// A number that no other pool has, or `type_tag::NO_POOL`. Dropped, it may be reused.
+/// A number that no other pool has, or `type_tag::NO_POOL`. It may be reused after the drop.
 pub(crate) struct PoolNumber(u32);
 
 impl PoolNumber {
-    /// A number; `NO_POOL` if all are in use.
+    /// Takes a number, or `NO_POOL` if all are in use.
     pub(crate) fn new() -> Self {
         PoolNumber(pool_numbers().take().unwrap_or(type_tag::NO_POOL))
     }
@@ -144,7 +144,7 @@ mod tests {
         let mut numbers = Numbers::below(TAGS);
         assert_eq!([numbers.take(), numbers.take(), numbers.take()], [1, 2, 3].map(Some));
         numbers.used.remove(&2);
-        assert_eq!(numbers.take(), Some(4), "not at once the one that was given back");
+        assert_eq!(numbers.take(), Some(4), "the returned number is not reused immediately");
         numbers.used.remove(&4);
         assert_eq!(numbers.take(), Some(5), "not even if it was the last");
         numbers.next = TAGS - 1;
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!([numbers.take(), numbers.take()], [Some(1), None]);
         numbers.used.remove(&2);
         assert_eq!([numbers.take(), numbers.take()], [Some(2), None]);
-        // The last one again, where the search begins behind it.
+        // The last one again: the search starts after it.
         numbers.used.remove(&2);
         assert_eq!([numbers.take(), numbers.take()], [Some(2), None]);
         let next = AtomicU64::new(1);

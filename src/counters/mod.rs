@@ -1,5 +1,5 @@
-//! The counters of a queue: what it posted, what of it completed, and whether it is gone. Also the
-//! numbers by which headers and wr_ids name it.
+//! The counters of a queue: how many requests it posted, how many completed, and whether it has
+//! ended. Also the numbers by which headers and wr_ids name it.
 
 pub(crate) mod budget;
 pub(crate) mod ids;

@@ -1,6 +1,6 @@
 //! The part of the counters that a queue shares with its completion queues.
 
-#![allow(unsafe_code)] // counters by their addresses
+#![allow(unsafe_code)] // counters by address
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,86 +10,88 @@ use crate::counters::pending::Pending;
 use crate::counters::type_tag;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The shared part of the counters of a queue pair, or of a shared receive queue.
+/// The shared part of the counters of a queue pair or a shared receive queue.
 ///
 /// Each counter of `completed` has one writer, the thread that polls the completion queue of that
-/// direction (`&mut CompletionQueue`, which completions borrow). So loads and plain stores suffice;
-/// no read-modify-write is needed. A shared receive queue may complete into several completion
-/// queues, and does not use its counter.
+/// direction (`&mut CompletionQueue`, which completions borrow). So plain stores suffice, without a
+/// read-modify-write. A shared receive queue may complete into several completion queues, and does
+/// not use its counter.
 pub struct QueueCounters {
-    /// Completions that were polled and then taken apart or dropped: of sends, of receives.
+    /// Completions that were polled and then consumed or dropped: of sends, of receives.
     completed: [CompletionCounter; 2],
-    /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
+    /// Work requests that had been posted when the queue was destroyed or reset: of sends, of
+    /// receives.
     posted_at_end: [AtomicU32; 2],
-    /// Who can still bring completions: the queue, and each of its completion queues.
+    /// The owners that can still return completions: the queue, and each of its completion queues.
     pending: Pending,
-    /// The last completion of a ring that was dropped instead of given to `complete`: its sequence
+    /// The last completion of a ring that was dropped instead of passed to `complete`: its sequence
     /// number, and in the upper half whether there is one.
     dropped: AtomicU64,
-    /// The protection domain, as `Pd` numbers them.
+    /// The number of the protection domain, as numbered by `Pd`.
     pub pd: u32,
-    /// The number of the only pool that a shared receive queue takes buffers of.
+    /// The number of the only pool from which a shared receive queue takes buffers.
     pool: Option<u32>,
-    /// Names the queue in the wr_ids of a ring, if it has one.
+    /// Identifies the queue in the wr_ids of a ring, if it has one.
     ring: Option<RingTag>,
     /// The longest message in bytes (R3.5), and whether the MTU limits it (UD, R3.6).
     longest: AtomicU32,
     by_mtu: AtomicBool,
-    /// The size of buffers of which a full scatter/gather list still fits a message.
+    /// The maximum buffer size with which a full scatter/gather list still fits a message.
     small: AtomicU32,
-    /// Whether the device is siw, whose refusals have reasons of their own.
+    /// Whether the device is siw, which has its own reasons to reject requests.
     is_siw: AtomicBool,
-    /// Whether safe code forgot a list: its buffers name these counters, and nothing counts them.
+    /// Whether safe code forgot a list: its buffers name these counters, but are not counted.
     has_lists: AtomicBool,
 }
 
 /// Counts completions of one direction of a queue.
 ///
 /// A wr_id without a buffer is the address of a counter, so the alignment leaves the bits free that
-/// such wr_ids use as tags. It is one that every allocation has. Two threads may poll, so the other
+/// such wr_ids use as tags. Every allocation has this alignment. Two threads may poll, so the other
 /// counter is a cache line away.
 #[derive(Default)]
 #[repr(C, align(16))]
 pub(crate) struct CompletionCounter {
     completed: AtomicU32,
-    /// What the direction has taken of a shared budget, if its completion queue has one. It is set
-    /// before the first post.
+    /// The entries of a shared budget that the direction has claimed, if its completion queue has
+    /// one. It is set before the first post.
     claims: OnceLock<Claims>,
     _apart: [u32; 8],
 }
 
 impl CompletionCounter {
-    /// Counts one completion, on the thread of the direction's only poller. This is its last access
+    /// Counts one completion, on the only thread that polls this direction. This is its last access
     /// to the counters: another thread may then see that nothing is outstanding, and free them.
     ///
     /// # Safety
-    /// `counter` is live when the call begins.
+    /// `counter` is live at the start of the call.
     #[inline(always)]
     pub unsafe fn count(counter: *const Self) {
-        // SAFETY: live when the call begins. The reference is used for the load and the store only,
-        // and not after the store.
+        // SAFETY: live at the start of the call. The reference is used only for the load and the
+        // store, and not after the store.
         let count = unsafe { &(*counter).completed };
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
-    /// What the direction has taken of a shared budget, if it takes from one.
+    /// The entries of a shared budget that the direction has claimed, if it uses one.
     pub fn claims(&self) -> Option<&Claims> {
         self.claims.get()
     }
 
-    /// The completions that were counted, wrapping; what their thread did before is visible.
+    /// The number of counted completions, wrapping. Earlier writes of the counting thread are
+    /// visible.
     ///
     /// # Safety
     /// `counter` is live.
     #[inline(always)]
     pub unsafe fn get(counter: *const Self) -> u32 {
-        // SAFETY: live (this function's contract), and the reference is used for the load only.
+        // SAFETY: live (this function's contract). The reference is used only for the load.
         unsafe { &(*counter).completed }.load(Ordering::Acquire)
     }
 }
 
-/// The bits of a counter's address: in a wr_id without a buffer, a number of the program's is
-/// above.
+/// The bits of a counter's address. In a wr_id without a buffer, the program's number is above
+/// them.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 
 /// The index of a direction.
@@ -97,13 +99,14 @@ pub(crate) const SEND: usize = 0;
 pub(crate) const RECEIVE: usize = 1;
 
 impl QueueCounters {
-    /// New counters; `None` when all tags of rings are in use (or if memory has addresses of more
-    /// than 48 bits, which no system gives out unasked).
+    /// Creates counters. `None` if all tags of rings are in use (or if memory has addresses of more
+    /// than 48 bits, which no system returns by default).
     pub fn new(pd: u32) -> Option<Arc<Self>> {
         Self::with(pd, None, Some(RingTag::new()?))
     }
 
-    /// Like `new`, for a queue pair whose sends all complete, so that no wr_id has a ring's tag.
+    /// Like `new`, for a queue pair whose sends all complete, so that it does not need a ring's
+    /// tag.
     pub fn without_ring(pd: u32) -> Option<Arc<Self>> {
         Self::with(pd, None, None)
     }
@@ -124,7 +127,7 @@ impl QueueCounters {
             ring,
             longest: AtomicU32::new(u32::MAX),
             by_mtu: AtomicBool::new(false),
-            // Until the limit is known every buffer is looked at.
+            // Until the limit is known, every buffer is inspected.
             small: AtomicU32::new(0),
             is_siw: AtomicBool::new(false),
             has_lists: AtomicBool::new(false),
@@ -141,18 +144,18 @@ impl QueueCounters {
         counters: *const Self,
         direction: usize,
     ) -> *const CompletionCounter {
-        // SAFETY: the counters are live (this function's contract). No reference is made.
+        // SAFETY: the counters are live (this function's contract). No reference is created.
         unsafe { &raw const (*counters).completed }
             .cast::<CompletionCounter>()
             .wrapping_add(direction)
     }
 
-    /// A direction takes what it posts from a shared budget. Nothing was posted yet.
+    /// Makes a direction claim entries of a shared budget for its posts. Nothing was posted yet.
     pub fn share(&self, direction: usize, budget: &Arc<Budget>) {
         self.completed[direction].claims.get_or_init(|| Claims::new(budget));
     }
 
-    /// Takes from the budgets that these counters take from, from which nothing was posted yet.
+    /// Uses the same budgets as `other`. Nothing was posted yet.
     pub fn share_as(&self, other: &Self) {
         for direction in [SEND, RECEIVE] {
             if let Some(claims) = other.claims(direction) {
@@ -161,12 +164,12 @@ impl QueueCounters {
         }
     }
 
-    /// What a direction has taken of a shared budget, if it takes from one.
+    /// The entries of a shared budget that a direction has claimed, if it uses one.
     pub fn claims(&self, direction: usize) -> Option<&Claims> {
         self.completed[direction].claims()
     }
 
-    /// Sets the longest message of the queue pair, in bytes, and the greatest number of elements of
+    /// Sets the longest message of the queue pair, in bytes, and the maximum number of elements of
     /// a send.
     pub fn limit_messages(&self, longest: u32, by_mtu: bool, sges: u32) {
         self.longest.store(longest, Ordering::Relaxed);
@@ -179,7 +182,7 @@ impl QueueCounters {
         (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed))
     }
 
-    /// Says that the device is siw.
+    /// Records that the device is siw.
     pub fn set_siw(&self) {
         self.is_siw.store(true, Ordering::Relaxed);
     }
@@ -199,14 +202,15 @@ impl QueueCounters {
         }
     }
 
-    /// Whether `counter` is one of these counters'. It is only compared, so it need not be live.
+    /// Whether `counter` is one of these counters. It is only compared, so it does not have to be
+    /// live.
     #[inline]
     pub(crate) fn has(&self, counter: *const CompletionCounter) -> bool {
         self.completed.iter().any(|own| std::ptr::eq(own, counter))
     }
 
-    /// The number that names the queue in the wr_ids of a ring: below 2^29, and unique to these
-    /// counters; 0 if the queue has none.
+    /// The number that identifies the queue in the wr_ids of a ring: below 2^29, and unique to
+    /// these counters. 0 if the queue does not have one.
     pub fn ring_tag(&self) -> u32 {
         self.ring.as_ref().map_or(0, RingTag::get)
     }
@@ -219,19 +223,19 @@ impl QueueCounters {
             .for_each(|counter| counter.completed.store(completed, Ordering::Relaxed));
     }
 
-    /// The number of completions that were polled and are not held any more, wrapping.
+    /// The number of completions that were polled and then consumed or dropped, wrapping.
     #[inline]
     pub fn completed(&self, direction: usize) -> u32 {
         self.completed[direction & 1].completed.load(Ordering::Acquire)
     }
 
-    /// Notes one more completion queue that the queue is attached to.
+    /// Counts one more completion queue that the queue is attached to.
     pub fn attached(&self) {
         self.pending.add();
     }
 
-    /// The queue is destroyed or reset after this many posts. It still has to give back its part of
-    /// `pending`.
+    /// Records that the queue is destroyed or reset after this many posts. It still has to give up
+    /// its part of `pending`.
     #[inline]
     pub fn end(&self, posted: [u32; 2]) {
         for (end, posted) in self.posted_at_end.iter().zip(posted) {
@@ -239,28 +243,29 @@ impl QueueCounters {
         }
     }
 
-    /// Safe code forgot lists of the queue, which ends now. What they hold is orphaned, too.
+    /// Records that safe code forgot lists of the queue, which ends now. Their buffers are orphaned
+    /// too.
     pub fn note_lists(&self) {
         self.has_lists.store(true, Ordering::Relaxed);
     }
 
-    /// Gives back one part of `pending`: nothing can complete any more by the queue, or by one of
-    /// its completion queues. Returns whether that was the last part; then the caller has to send
-    /// back what is orphaned.
-    #[must_use = "what is orphaned is to be given back"]
+    /// Releases one part of `pending`: the queue, or one of its completion queues, cannot return
+    /// its completions any more. Returns whether that was the last part. The caller must then
+    /// return the orphaned buffers.
+    #[must_use = "the orphaned buffers must be returned"]
     pub fn end_one(&self) -> bool {
         self.pending.end_one()
     }
 
-    /// Whether no completion can come any more.
+    /// Whether no completion can arrive any more.
     pub fn is_quiet(&self) -> bool {
         self.pending.is_over()
     }
 
-    /// The most handles that are orphaned, of a queue that ended: as many as were posted and whose
-    /// completions were not taken apart. Work requests without a buffer count as well. `None` if
-    /// only the headers tell: a shared receive queue has several completion queues,
-    /// and so no exact count, and what was in a list that safe code forgot is not counted.
+    /// The maximum number of orphaned handles of a queue that ended: the posted requests whose
+    /// completions were not consumed. Work requests without a buffer count as well. `None` if only
+    /// the headers contain it: a shared receive queue has several completion queues, and therefore
+    /// no exact count, and the buffers of a list that safe code forgot are not counted.
     fn most_orphaned(&self) -> Option<usize> {
         let left = |d: usize| {
             self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d))
@@ -269,12 +274,12 @@ impl QueueCounters {
         has_counts.then(|| left(SEND) as usize + left(RECEIVE) as usize)
     }
 
-    /// Whether safe code forgot lists of the queue, which ended.
+    /// Whether safe code forgot lists of the queue, which has ended.
     fn has_lists(&self) -> bool {
         self.has_lists.load(Ordering::Relaxed)
     }
 
-    /// Notes that a completion of the ring was dropped instead of given to `complete`.
+    /// Records that a completion of the ring was dropped instead of passed to `complete`.
     #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
     pub fn note_dropped(&self, sequence: u32) {
         const IS_ONE: u64 = 1 << 32;
@@ -282,13 +287,13 @@ impl QueueCounters {
             let is_later = known == 0 || (sequence.wrapping_sub(known as u32) as i32) > 0;
             is_later.then_some(IS_ONE | sequence as u64)
         };
-        // The later of the two counts: it releases what the other would, too. (A refused update
-        // means that it was known.)
+        // Keeps the later of the two, which also releases everything that the earlier one would. (A
+        // rejected update means that a later one is stored.)
         let _ = self.dropped.fetch_update(Ordering::AcqRel, Ordering::Relaxed, later);
     }
 
-    /// The sequence number of the last dropped completion since the last `take_dropped`, if there
-    /// was one.
+    /// The sequence number of the last completion that was dropped after the last `take_dropped`,
+    /// if any.
     pub fn dropped(&self) -> Option<u32> {
         let dropped = self.dropped.load(Ordering::Acquire);
         (dropped != 0).then_some(dropped as u32)
@@ -296,25 +301,25 @@ impl QueueCounters {
 
     /// Like `dropped`, and clears it.
     pub fn take_dropped(&self) -> Option<u32> {
-        // No other thread takes it, so it is still there.
+        // No other thread clears it, so it is still set.
         self.dropped()?;
         Some(self.dropped.swap(0, Ordering::AcqRel) as u32)
     }
 }
 
-/// The queues whose completions can no longer come. Handles that are with them are orphaned.
+/// The queues whose completions can no longer arrive. Handles that they still own are orphaned.
 #[derive(Default)]
 pub(crate) struct Quiet {
-    /// Those with something orphaned, in the order of their addresses.
+    /// The queues with orphaned handles, sorted by address.
     orphaned: Vec<Arc<QueueCounters>>,
-    /// Those with nothing orphaned, for an assertion.
+    /// The queues without orphaned handles, for an assertion.
     #[cfg(debug_assertions)]
     pub over: Vec<Arc<QueueCounters>>,
 }
 
 impl Quiet {
-    /// Where the counters of these queues are: from the first address to before the second. Those
-    /// of others are there too if there are several queues; if there is one, nothing else is.
+    /// The range of addresses of these queues' counters, without the end. If there are several
+    /// queues, counters of other queues may also be in the range; if there is one, there are none.
     pub fn span(&self) -> (usize, usize) {
         let at = |counters: Option<&Arc<QueueCounters>>| {
             counters.map(|counters| Arc::as_ptr(counters).addr())
@@ -323,25 +328,26 @@ impl Quiet {
         (at(self.orphaned.first()).unwrap_or(usize::MAX), end)
     }
 
-    /// The most handles that are orphaned with them; a search that found as many has found all.
+    /// The maximum number of orphaned handles. A search that has found this many has found all.
     pub fn most(&self) -> usize {
         let all = self.orphaned.iter().map(|counters| counters.most_orphaned());
         all.fold(0, |sum, most| most.map_or(usize::MAX, |most| most.saturating_add(sum)))
     }
 
-    /// Whether nothing is orphaned.
+    /// Whether there are no orphaned handles.
     pub fn is_empty(&self) -> bool {
         self.orphaned.is_empty()
     }
 
-    /// How many queues with something orphaned they are.
+    /// The number of queues with orphaned handles.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.orphaned.len()
     }
 
-    /// Whether the queue with this counter is one of them, with something orphaned. (Of thousands
-    /// that ended at once, and each buffer that they had, not all are compared.)
+    /// Whether the queue with this counter is one of them and has orphaned handles. (A binary
+    /// search, because thousands of queues may have ended at once, and each of their buffers is
+    /// checked.)
     pub fn has(&self, counter: *const CompletionCounter) -> bool {
         let behind = self
             .orphaned
@@ -349,8 +355,9 @@ impl Quiet {
         behind.checked_sub(1).is_some_and(|at| self.orphaned[at].has(counter))
     }
 
-    /// The protection domain of which alone they may have buffers; `None` if there may be several.
-    /// (In a list that was forgotten amid a panic may be buffers of any that nobody looked at yet.)
+    /// The only protection domain from which they may have buffers, or `None` if there may be
+    /// several. (A list that was forgotten during a panic may contain buffers of any domain, which
+    /// were not checked yet.)
     pub fn domain(&self) -> Option<u32> {
         let first = self.orphaned.first()?.pd;
         let is_only = |counters: &Arc<QueueCounters>| counters.pd == first && !counters.has_lists();
@@ -362,14 +369,14 @@ impl Quiet {
         self.orphaned.iter().any(|counters| counters.pd == pd || counters.has_lists())
     }
 
-    /// Adds a queue with something orphaned.
+    /// Adds a queue with orphaned handles.
     pub fn add(&mut self, counters: Arc<QueueCounters>) {
         let address = Arc::as_ptr(&counters);
         let before = self.orphaned.partition_point(|other| Arc::as_ptr(other) < address);
         self.orphaned.insert(before, counters);
     }
 
-    /// Gives back one part of a queue's `pending` (`QueueCounters::end_one`).
+    /// Releases one part of a queue's `pending` (`QueueCounters::end_one`).
     pub fn end_one(&mut self, counters: &Arc<QueueCounters>) {
         if !counters.end_one() {
             return;
@@ -386,7 +393,7 @@ impl Quiet {
 mod tests {
     use super::*;
 
-    /// A queue pair that is in no state to send has no longest message, and looks at every buffer.
+    /// A queue pair in a state without sends has no longest message, and inspects every buffer.
     #[test]
     fn messages_have_no_limit_before_it_is_known() {
         let counters = QueueCounters::new(7).unwrap();
@@ -399,12 +406,12 @@ mod tests {
         counters.limit_messages(1020, false, 4);
         assert_eq!(counters.longest_message(), (1020, false));
         assert_ne!(known & counters.mismatch(SEND), 0, "four of them are too long");
-        // Without a list each is one element.
+        // Without a list each buffer is one element.
         counters.limit_messages(256, false, 0);
         assert_eq!(known & counters.mismatch(SEND), 0);
     }
 
-    /// Each domain and counter of several queues is found, and no other.
+    /// All domains and counters of several queues are found, and no others.
     #[test]
     fn several_queues_are_quiet_at_once() {
         let all = [3, 4, 5].map(|pd| QueueCounters::new(pd).unwrap());
@@ -430,8 +437,8 @@ mod tests {
         }
     }
 
-    /// Each of many is found, in whatever order they ended, with no more comparisons than it takes
-    /// to find a place in an order.
+    /// Each of many queues is found, in any order of their ends, with a logarithmic number of
+    /// comparisons.
     #[test]
     fn many_queues_are_quiet_at_once() {
         let mut all: Vec<_> = (0..100).map(|_| QueueCounters::new(1).unwrap()).collect();
@@ -446,8 +453,8 @@ mod tests {
         }
     }
 
-    /// A queue is quiet when the last of those is over that can bring completions, and is kept if
-    /// something of it is orphaned, in either direction.
+    /// A queue is quiet when the last owner that can return its completions has ended. It is kept
+    /// if it has orphaned handles, in either direction.
     #[test]
     fn what_is_orphaned_is_kept_with_the_last_part() {
         for (posted, is_orphaned) in [([0, 0], false), ([1, 0], true), ([0, 1], true)] {
@@ -461,10 +468,10 @@ mod tests {
         }
         let (counters, mut quiet) = (QueueCounters::shared(1, 2).unwrap(), Quiet::default());
         quiet.end_one(&counters);
-        assert!(!quiet.is_empty(), "of a shared receive queue only the headers tell");
+        assert!(!quiet.is_empty(), "only the headers of a shared receive queue are known");
     }
 
-    /// The later of two dropped completions stays, also where their numbers wrap.
+    /// The later of two dropped completions is kept, also if their numbers wrap.
     #[test]
     fn the_last_dropped_completion_is_noted() {
         let counters = QueueCounters::new(1).unwrap();

@@ -1,30 +1,30 @@
-//! The encoding of `Header::type_tag`, which says what a buffer is, and of the masks of queues.
+//! The encoding of `Header::type_tag`, which describes a buffer, and of the masks of queues.
 //!
-//! A type tag has a code for the protection domain, one for the pool, and a bit for each fact:
-//! whether a send must look at the buffer, and for each of some sizes whether the buffer is larger.
-//! A queue has a mask of the bits that a buffer must not have. So one test tells whether a buffer
-//! needs a look, and the same test whether one of several does, on their type tags or-ed together.
+//! A type tag has a code for the protection domain, one for the pool, a bit that tells whether a
+//! send must inspect the buffer, and for each of some sizes a bit that tells whether the buffer is
+//! larger. A queue has a mask of the bits that a buffer must not have. So one test detects whether
+//! a buffer must be inspected. The same test on the type tags of several buffers, or-ed together,
+//! detects whether one of them must be.
 //!
-//! For this no code has all bits of another: the mask of a queue has the bits that are not in the
-//! code of its own domain, and each other domain's code has one of them. To this end a number is
-//! stored with the number of its zeros (a Berger code): a number that has all the bits of another,
+//! For this no code may have all bits of another: the mask of a queue has the bits that are not in
+//! the code of its own domain, and each other domain's code has one of them. Therefore a number is
+//! stored with the number of its zeros (a Berger code). A number that has all the bits of another,
 //! and more, has fewer zeros, and a smaller number lacks some bit of a larger one.
 
-/// The next send of the buffer is looked at: it is or was empty (R3.3), goes beyond its remote
-/// slice, or was narrowed to fewer bytes than an atomic returns (R4.1).
+/// The next send inspects the buffer: it is or was empty (R3.3), exceeds its remote slice, or was
+/// narrowed to fewer bytes than an atomic returns (R4.1).
 pub const LOOK: u64 = 1;
-/// The bytes that an atomic returns.
+/// The number of bytes that an atomic returns.
 pub const ATOMIC: u32 = 8;
-/// The mask of a queue for which every buffer is looked at: each type tag has some bit.
+/// The mask of a queue that inspects every buffer: each type tag has at least one bit.
 pub const ANY: u64 = !0;
 
-/// Capacities in bytes; bit `1 + i` of a type tag says that the buffer is larger than the `i`th.
-/// They are the MTUs, and what is left of the longest message of usual devices for an element of
-/// many.
+/// Capacities in bytes. Bit `1 + i` of a type tag means that the buffer is larger than the `i`th.
+/// They are the MTUs, and the longest message of usual devices divided by numbers of elements.
 const SIZES: [u32; 11] =
     [256, 512, 1024, 2048, 4096, 1 << 16, 1 << 18, 1 << 20, 1 << 23, 1 << 25, 1 << 30];
 
-/// Codes of numbers of `BITS` bits, from bit `AT` of a type tag on.
+/// Codes of numbers of `BITS` bits, starting at bit `AT` of a type tag.
 struct Codes<const BITS: u32, const AT: u32>;
 
 /// Protection domains: their numbers are never reused.
@@ -34,7 +34,7 @@ type Pool = Codes<17, 12>;
 
 /// One more than the largest number of a pool.
 pub const POOLS: u32 = 1 << 17;
-/// The pool's number of a buffer that is of no pool.
+/// The pool's number of a buffer that does not belong to a pool.
 pub const NO_POOL: u32 = u32::MAX;
 
 impl<const BITS: u32, const AT: u32> Codes<BITS, AT> {
@@ -42,7 +42,7 @@ impl<const BITS: u32, const AT: u32> Codes<BITS, AT> {
     /// The number of zeros has 5 bits.
     const ALL: u64 = (1 << (BITS + 5)) - 1;
 
-    /// The code of a number. Those that have no room share one that is a mismatch for every queue.
+    /// The code of a number. Numbers that are too large share a code that no queue accepts.
     fn of(number: u32) -> u64 {
         const { assert!(BITS < 32 && AT + BITS + 5 <= 64) };
         let code = match number >> BITS {
@@ -72,22 +72,22 @@ pub fn resized(type_tag: u64, capacity: u32) -> u64 {
     type_tag & !(OF_SIZE & !LOOK) | of_size(capacity) | look
 }
 
-/// The type tag of a buffer of no pool, of the same domain as the one that has this type tag.
+/// The type tag of a buffer of the same domain that does not belong to a pool, with another size.
 #[inline]
 pub fn without_pool(type_tag: u64, capacity: u32) -> u64 {
     type_tag & !OF_SIZE | Pool::ALL << Pool::FIRST | of_size(capacity)
 }
 
-/// The bits that `of_size` gives, and that nothing else does.
+/// The bits that only `of_size` sets.
 const OF_SIZE: u64 = (1 << Pool::FIRST) - 1;
 
-/// The same type_tag, of a buffer of no pool, with another size.
+/// The same type tag with another size, for a buffer that does not belong to a pool.
 #[inline]
 pub fn sized(type_tag: u64, capacity: u32) -> u64 {
     type_tag & !OF_SIZE | of_size(capacity)
 }
 
-/// The bits of the sizes up to a number, by its highest bit.
+/// The size bits for a number, indexed by its highest bit.
 const BEYOND: [u16; 32] = {
     let mut all = [0; 32];
     let mut bit = 0;
@@ -105,18 +105,18 @@ const BEYOND: [u16; 32] = {
     all
 };
 
-/// What the size says. (Pieces of regions are made where they are sent, so it is looked up, by the
-/// offset of the last byte.)
+/// The bits of a size. (Pieces of regions are created for each send, so this is a table lookup by
+/// the offset of the last byte.)
 #[inline]
 fn of_size(capacity: u32) -> u64 {
     match capacity.checked_sub(1) {
-        // (An offset of 0 as one of 1: no size is between them.)
+        // (Offset 0 counts as 1, because no size is between them.)
         Some(last) => BEYOND[(last | 1).ilog2() as usize].into(),
         None => LOOK,
     }
 }
 
-/// The mask of receives of a queue of this domain.
+/// The mask for receives of a queue in this domain.
 pub fn receive_mask(pd: u32) -> u64 {
     Pd::but(pd)
 }
@@ -126,11 +126,11 @@ pub fn pool_mask(pool: u32) -> u64 {
     Pool::but(pool)
 }
 
-/// The mask of sends of a queue of this domain that need not look at buffers of up to
+/// The mask for sends of a queue in this domain that does not have to inspect buffers of up to
 /// `small` bytes.
 pub fn send_mask(pd: u32, small: u32) -> u64 {
-    // The sizes are powers of two, so the highest bit of `small` says which it has room for. (That
-    // of 1, as for 0, has room for none.)
+    // The sizes are powers of two, so the highest bit of `small` determines which of them fit. (For
+    // 1, as for 0, none does.)
     match BEYOND[(small | 1).ilog2() as usize].checked_ilog2() {
         Some(largest) => Pd::but(pd) | LOOK | 1 << largest,
         None => ANY,
@@ -156,7 +156,7 @@ mod tests {
             let piece = of(3, NO_POOL, capacity);
             assert_eq!(sized(of(3, NO_POOL, 9000), capacity), piece, "{capacity}");
         }
-        // What an atomic returns fits into 8 bytes, and not into 7.
+        // The result of an atomic fits into 8 bytes, but not into 7.
         let looked_at = [7, 8].map(|capacity| resized(of(3, 5, 64), capacity) & LOOK != 0);
         assert_eq!(looked_at, [true, false]);
         assert_eq!((of_size(0), without_pool(of(3, 5, 8), 0)), (LOOK, of(3, NO_POOL, 0)));

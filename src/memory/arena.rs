@@ -1,4 +1,4 @@
-//! Arenas: one registered region that gives buffers of any length, and takes them back.
+//! Arenas: buffers of any length in one registered region.
 
 #![allow(unsafe_code)] // makes buffers of slots
 
@@ -19,16 +19,16 @@ use crate::terms::error::{Error, Refused};
 
 const VERB: &str = "ibv_reg_mr";
 
-/// The most bytes that a buffer may have: whole lines of fewer than 2^31.
+/// The capacity of the longest buffer: the largest multiple of 64 below 2^31.
 pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 
-/// A region registered for local access only (`ibv_reg_mr` with `IBV_ACCESS_LOCAL_WRITE`), which
-/// gives [buffers](Buf) of any length and takes them back.
+/// A heap of [buffers](Buf) of any length in one registered region (`ibv_reg_mr` with
+/// `IBV_ACCESS_LOCAL_WRITE`).
 ///
-/// Its buffers are those of a [`Pool`](crate::Pool): they are posted, completed, shared and dropped
-/// in the same way, on any queue, and the region stays registered while one exists
-/// ([R6.9](crate::guide::rules#r6-9), [R6.10](crate::guide::rules#r6-10)). Besides, they are
-/// [split](Buf::split_off) and [joined](Buf::join).
+/// Its buffers work like those of a [`Pool`](crate::Pool): they are posted, completed, shared and
+/// dropped in the same way, on any queue. They can also be [split](Buf::split_off) and
+/// [joined](Buf::join). The region stays registered until the arena and all of its buffers are
+/// dropped ([R6.9](crate::guide::rules#r6-9), [R6.10](crate::guide::rules#r6-10)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -38,7 +38,7 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 /// let body = arena.take(70_000).ok_or("no room")?;
 /// assert_eq!((header.len(), header.capacity()), (40, 64)); // whole cache lines
 /// assert_eq!(arena.available(), (1 << 20) - header.capacity() - body.capacity());
-/// let arena = arena.destroy().unwrap_err().into_object(); // buffers are in use: refused, and back
+/// let arena = arena.destroy().unwrap_err().into_object(); // fails: buffers are in use
 /// drop((header, body));
 /// arena.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -46,26 +46,26 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 ///
 /// # Cost
 ///
-/// Taking and dropping allocate nothing. Each takes one lock, and splitting and joining do, too;
-/// narrowing takes none. Posting and completing cost what they cost with a pool's buffers. A take
-/// looks at a few numbers, whatever there is in the arena, unless room is about to run out: then it
-/// looks at the free blocks of about its length. It also gives back what was dropped since the last
-/// one.
+/// Taking and dropping a buffer do not allocate. Taking, splitting, joining and widening lock the
+/// arena briefly; dropping and narrowing do not. Posting and completing cost as much as with a
+/// pool's buffers. A take looks at a few numbers, however many buffers the arena has. Only if the
+/// arena is nearly full does it search the free blocks of similar length. It also frees the bytes
+/// of buffers dropped since the last take.
 ///
-/// A buffer's header is not beside its bytes, which begin at multiples of 64 and are rounded up to
-/// such; what the device writes beyond a buffer touches no header. All headers are made with the
-/// arena, their number is asked for, and each takes about 160 bytes (and the user's context).
+/// The headers are separate from the bytes, so a device that writes past the end of a buffer does
+/// not overwrite a header. Each buffer starts at a multiple of 64, and its size is rounded up to a
+/// multiple of 64. All headers are allocated with the arena. Each takes about 160 bytes, plus your
+/// context.
 ///
 /// # Fragmentation
 ///
-/// What is dropped is joined with what is free on either side, at once; so an arena without buffers
-/// is always one block. A take gives the beginning of a free block that is long enough and, within
-/// a factor of 9/8, no longer than needed. It fails only if no free block is [long
-/// enough](Self::longest), or all headers are in use. Lengths that differ and are kept for long may
-/// leave gaps as in every heap, and nothing is moved; buffers that are as long as others fit their
-/// gaps.
+/// A dropped buffer is merged with free neighbors on both sides, so an arena without buffers is
+/// always one block. A take uses the start of a free block that is long enough and, within a factor
+/// of 9/8, no longer than needed. It fails only if no free block is [long enough](Self::longest),
+/// or if all headers are in use. As in every heap, long-lived buffers of different lengths may
+/// leave gaps, and buffers are never moved. A buffer of the same length fits a gap exactly.
 ///
-/// `M` is the [`Memory`] that the buffers are in.
+/// `M` is the [`Memory`] that contains the buffers.
 pub struct Arena<C: 'static = (), M = Pages> {
     shared: SlabOwner<C>,
     /// The type of the region's memory.
@@ -73,8 +73,9 @@ pub struct Arena<C: 'static = (), M = Pages> {
 }
 
 impl ProtectionDomain {
-    /// Registers `len` bytes, of which at most `buffers` buffers are taken at once, for sends and
-    /// receives (`ibv_reg_mr` with LOCAL_WRITE). The length is rounded up to a multiple of 64.
+    /// Allocates and registers `len` bytes for sends and receives, with at most `buffers` buffers
+    /// in use at a time (`ibv_reg_mr` with LOCAL_WRITE). The length is rounded up to a multiple of
+    /// 64.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -88,17 +89,19 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if there are more than 2^31 - 1 buffers, or
-    /// the region is longer than the device's `max_mr_size`. Otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it would be empty
-    /// ([R6.4](crate::guide::rules#r6-4)) or have no buffers, ENOMEM if memory does not suffice; or
-    /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory).
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): more than 2^31 - 1 buffers, or a region
+    ///   longer than the device's `max_mr_size`.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len`
+    ///   ([R6.4](crate::guide::rules#r6-4)) or `buffers` is 0; ENOMEM if there is not enough
+    ///   memory.
+    /// - [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory): the limit of locked memory is
+    ///   too low.
     pub fn create_arena(&self, len: usize, buffers: usize) -> Result<Arena, Error> {
         self.arena(buffers).contexts(|_| ()).create(len)
     }
 
-    /// An arena of which at most `buffers` buffers are taken at once, to be created with the
-    /// options of [`ArenaBuilder`]: a context in each header, and memory of the program's own.
+    /// Starts building an arena with at most `buffers` buffers in use at a time. [`ArenaBuilder`]
+    /// can put your own context in each header, and use your own memory.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -112,7 +115,7 @@ impl ProtectionDomain {
     }
 }
 
-/// An [`Arena`] to be created ([`ProtectionDomain::arena`]).
+/// Builds an [`Arena`]. Returned by [`ProtectionDomain::arena`].
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -128,14 +131,13 @@ impl ProtectionDomain {
 pub struct ArenaBuilder<'a, F = fn(usize)> {
     pd: &'a ProtectionDomain,
     buffers: usize,
-    /// Makes the contexts.
+    /// Creates the contexts.
     make: F,
 }
 
 impl<'a> ArenaBuilder<'a> {
-    /// Puts a context of the program's own in each header, which `contexts` makes of the header's
-    /// index. A buffer has the context that the last use of its header left there. It is chosen
-    /// once.
+    /// Puts your own context in each header: `contexts` returns it for the header's index. A
+    /// buffer has the context that the last use of its header left there. Can be called once.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -151,7 +153,7 @@ impl<'a> ArenaBuilder<'a> {
 }
 
 impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
-    /// Creates the arena, in `len` bytes that it allocates and registers (`ibv_reg_mr` with
+    /// Creates the arena in `len` bytes that it allocates and registers (`ibv_reg_mr` with
     /// LOCAL_WRITE). The length is rounded up to a multiple of 64.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -164,9 +166,9 @@ impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
         Ok(self.create_in(Pages::new(VERB, whole)?)?)
     }
 
-    /// Creates the arena in `memory`, which is registered (`ibv_reg_mr` with LOCAL_WRITE). At its
-    /// ends, bytes that are not in a whole line of 64 are left out. [`Arena::destroy`] gives the
-    /// memory back.
+    /// Creates the arena in `memory`, which it registers (`ibv_reg_mr` with LOCAL_WRITE). It uses
+    /// only whole, aligned blocks of 64 bytes; bytes outside them at the ends are unused.
+    /// [`Arena::destroy`] returns the memory.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -184,8 +186,8 @@ impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
     /// ```
     ///
     /// # Errors
-    /// As for [`create_arena`](ProtectionDomain::create_arena), and EINVAL if the memory has no
-    /// whole line of 64 bytes. The memory comes back in the error.
+    /// As for [`create_arena`](ProtectionDomain::create_arena), and EINVAL if the memory does not
+    /// contain an aligned block of 64 bytes. The error contains the memory.
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory>(self, memory: M) -> Result<Arena<C, M>, Refused<M>>
     where
@@ -214,11 +216,11 @@ ruled_by! { CreateIn: [C: 'static, M: Memory] Arena<C, M>, M; }
 impl_debug!([F] ArenaBuilder<'_, F>, |it| "ArenaBuilder({} buffers)", it.buffers);
 
 impl<C, M> Arena<C, M> {
-    /// Takes a buffer of `len` bytes; `None` if no free block is long enough, if all headers are in
-    /// use, or if it is more than 2^31 - 64.
+    /// Takes a buffer of `len` bytes. Returns `None` if no free block is long enough, if all
+    /// headers are in use, or if `len` is more than 2^31 - 64.
     ///
-    /// Its capacity is `len` rounded up to a multiple of 64, at least 64. Its bytes are whatever
-    /// their last use left there.
+    /// The capacity is `len` rounded up to a multiple of 64, at least 64. The bytes are left over
+    /// from their last use.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -240,7 +242,7 @@ impl<C, M> Arena<C, M> {
         Some(buf)
     }
 
-    /// The length in bytes.
+    /// The length of the region in bytes.
     pub fn len(&self) -> usize {
         self.shared.region.len()
     }
@@ -249,18 +251,18 @@ impl<C, M> Arena<C, M> {
         &self.shared.region
     }
 
-    /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
+    /// Always false: empty regions are rejected ([R6.4](crate::guide::rules#r6-4)).
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The number of bytes that no buffer has.
+    /// The number of free bytes.
     pub fn available(&self) -> usize {
         self.shared.blocks().map_or(0, |blocks| blocks.ranges.free())
     }
 
-    /// The capacity of the longest buffer that can be taken now, if a header is free. It looks at
-    /// the free blocks of about that length.
+    /// The capacity of the longest buffer that can be taken now, if a header is free. Searches the
+    /// free blocks of about that length.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -276,24 +278,24 @@ impl<C, M> Arena<C, M> {
         self.shared.blocks().map_or(0, |blocks| blocks.ranges.longest().min(LONGEST))
     }
 
-    /// The number of headers, which is the most buffers that there can be at once.
+    /// The number of headers: the maximum number of buffers at a time.
     pub fn count(&self) -> usize {
         self.shared.count()
     }
 
-    /// The number of headers that no buffer has.
+    /// The number of free headers.
     pub fn spare(&self) -> usize {
         self.shared.blocks().map_or(0, |blocks| blocks.spare())
     }
 
-    /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the arena and other
-    /// handles to it must be gone.
+    /// Deregisters the memory (`ibv_dereg_mr`) and returns it. All buffers and all other handles of
+    /// the arena must be dropped first.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the arena is given back: EBUSY if a buffer or
-    /// another handle exists, or else the device's errno; then the memory stays registered
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os), with the arena: EBUSY if a buffer or another handle
+    /// exists, otherwise the device's errno. The memory then stays registered
     /// ([R6.9](crate::guide::rules#r6-9)).
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where

@@ -1,7 +1,7 @@
 //! The blocks of an arena: the bytes of each slot, and the free bytes.
 //!
-//! A buffer that is dropped enters its slot into the free list of its `Slab`, as a pool's does.
-//! The next take looks there first, and gives the bytes back to `Ranges`.
+//! Dropping a buffer enters its slot into the free list of its `Slab`, as in a pool. The next take
+//! looks there first, and returns the bytes to `Ranges`.
 
 use std::collections::TryReserveError;
 
@@ -10,14 +10,14 @@ use crate::memory::ranges::Ranges;
 
 pub struct Blocks {
     // Invariants:
-    // - The blocks of slots that have a handle, or whose handle was dropped and not yet seen, are
-    //   taken in `ranges`, one each.
-    // - `spare` are the slots that have no block. It has room for all slots.
+    // - Each slot that has a handle, or whose handle was dropped and not yet processed, has one
+    //   block that is taken in `ranges`.
+    // - `spare` contains the slots without a block. It has room for all slots.
     pub ranges: Ranges,
     /// The block of each slot.
     of_slot: Vec<u32>,
     spare: Vec<u32>,
-    /// The arena has no handle any more: what is dropped now, `Slab` counts.
+    /// The arena has no handles left. `Slab` counts buffers that are dropped from now on.
     pub is_closed: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Bytes {
 }
 
 impl Blocks {
-    /// For `len` bytes, not 0, and `count` slots.
+    /// Creates the blocks of `len` bytes, at least 1, for `count` slots.
     pub fn new(len: usize, count: usize) -> Result<Self, TryReserveError> {
         let mut of_slot = reserve(count)?;
         of_slot.resize(count, 0);
@@ -39,13 +39,13 @@ impl Blocks {
         Ok(Blocks { ranges, of_slot, spare, is_closed: false })
     }
 
-    /// The bytes of a slot's buffer when it is not narrowed.
+    /// The bytes of a slot's buffer before narrowing.
     pub fn whole(&self, slot: usize) -> Bytes {
         let (start, len) = self.ranges.range(self.of_slot[slot]);
         Bytes { start, len: len as u32 }
     }
 
-    /// A block of at least `len` bytes, for a slot that had none.
+    /// Takes a block of at least `len` bytes for a slot without one, and returns the slot.
     pub fn take(&mut self, len: usize) -> Option<usize> {
         let slot = *self.spare.last()? as usize;
         self.of_slot[slot] = self.ranges.take(len)?;
@@ -53,14 +53,14 @@ impl Blocks {
         Some(slot)
     }
 
-    /// Gives the bytes of `slot` from `at` on to another slot. There are some, on either side.
+    /// Moves the bytes of `slot` from `at` on to another slot. Both parts are not empty.
     pub fn split(&mut self, slot: usize, at: usize) -> Option<usize> {
         let other = self.spare.pop()? as usize;
         self.of_slot[other] = self.ranges.split(self.of_slot[slot], at);
         Some(other)
     }
 
-    /// Gives the bytes of `next` to `slot`, if they are behind its own. Then `next` has none.
+    /// Appends the bytes of `next` to `slot` if they are adjacent. Then `next` has no block.
     pub fn join(&mut self, slot: usize, next: usize) -> bool {
         let is_next = self.ranges.join(self.of_slot[slot], self.of_slot[next]);
         if is_next {
@@ -69,13 +69,13 @@ impl Blocks {
         is_next
     }
 
-    /// Takes the bytes of a slot whose handle was dropped.
+    /// Frees the bytes of a slot whose handle was dropped.
     pub fn give(&mut self, slot: usize) {
         self.ranges.give(self.of_slot[slot]);
         self.spare.push(slot as u32);
     }
 
-    /// The number of slots that have no block.
+    /// The number of slots without a block.
     pub fn spare(&self) -> usize {
         self.spare.len()
     }

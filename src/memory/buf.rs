@@ -11,26 +11,29 @@ use crate::memory::header::{Handle, Header};
 use crate::memory::slab::{Slot, put_back};
 use crate::memory::{SharedBuf, Shares};
 
-// A handle is a pointer to a header; its tags are in the bits that the header's alignment leaves
-// free.
+// A handle is a pointer to a header. Its tags are in the low bits, which the header's alignment
+// leaves free.
 static_assertions::const_assert!(size_of::<Header>() == 64);
 
-/// An exclusive piece of registered memory, with the user's own context `C`.
+/// A buffer of registered memory, with your own context `C`.
 ///
-/// A buffer is in one place at a time: with the program, where it reads and writes like a slice, or
-/// with the device. Posting moves it there, and its completion brings it back (rules
-/// [R11.1](crate::guide::rules#r11-1), [R11.2](crate::guide::rules#r11-2)). A send sends
-/// [`len`](Self::len) bytes. A receive may fill the whole capacity and sets the length to the
-/// number of bytes that arrived. A dropped buffer returns to its [`Pool`](crate::Pool) or
-/// [`Arena`](crate::Arena).
+/// It dereferences to a byte slice of [`len`](Self::len) bytes. Posting moves the buffer to the
+/// device, and the completion returns it ([R11.1](crate::guide::rules#r11-1),
+/// [R11.2](crate::guide::rules#r11-2)). A send transmits `len` bytes. A receive can use the whole
+/// [`capacity`](Self::capacity) and sets `len` to the number of bytes that arrived.
+///
+/// The context stays with the buffer through posts and completions. Use it where a C program would
+/// use `wr_id`.
+///
+/// Dropping a buffer returns it to its [`Pool`](crate::Pool) or [`Arena`](crate::Arena).
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-/// let pool = pd.pool(256).contexts(|index| index).create(1)?; // each buffer knows its index
+/// let pool = pd.pool(256).contexts(|index| index).create(1)?; // the context is the buffer's index
 /// let mut buf: Buf<usize> = pool.take().ok_or("no buffer")?;
 /// assert_eq!((buf.capacity(), buf.len()), (256, 256));
-/// buf.copy_from(b"hello")?;              // copies, and sets the length
+/// buf.copy_from(b"hello")?;              // copies and sets the length
 /// assert_eq!((&buf[..], buf.len()), (&b"hello"[..], 5));
 /// buf.set_len(1);                        // a send would send the `h`
 /// *buf.context_mut() += 100;             // C's `wr_id`, or what it points to
@@ -42,19 +45,19 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 #[repr(transparent)]
 pub struct Buf<C: 'static = ()> {
     // Invariants:
-    // `slot` is the only handle to its header. It counts as one strong reference to the pool's
-    // slots, or the arena's, so slot and memory live as long as the handle.
+    // `slot` is the only handle to its header. It counts as one strong reference to the slots of
+    // the pool or arena, so slot and memory live as long as the handle.
     slot: NonNull<Slot<C>>,
     _context: PhantomData<C>,
 }
 
 // SAFETY: a buffer owns its bytes and its context.
 unsafe impl<C: Send> Send for Buf<C> {}
-// SAFETY: a shared buffer only gives shared access to its bytes and its context.
+// SAFETY: a `&Buf` only gives shared access to the bytes and the context.
 unsafe impl<C: Sync> Sync for Buf<C> {}
 
 impl<C> Buf<C> {
-    /// Copies `bytes` to the start of the buffer and sets the length to theirs.
+    /// Copies `bytes` to the start of the buffer and sets the length to their number.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -64,14 +67,14 @@ impl<C> Buf<C> {
     /// buf.copy_from(b"hello")?;
     /// let error: TooLong = buf.copy_from(b"nine byte").unwrap_err();
     /// assert_eq!(error.to_string(), "9 bytes exceed the buffer's capacity of 8");
-    /// assert_eq!(&buf[..], b"hello"); // as it was
-    /// buf.fill(b'-');                 // a slice's own: each byte of the length
+    /// assert_eq!(&buf[..], b"hello"); // unchanged
+    /// buf.fill(b'-');                 // a method of slices
     /// assert_eq!(&buf[..], b"-----");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`TooLong`] if they do not fit: nothing is written then, and the length stays as it was.
+    /// [`TooLong`] if they do not fit. The buffer and its length are then unchanged.
     pub fn copy_from(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         let (asked, capacity) = (bytes.len(), self.capacity());
         if asked > capacity {
@@ -82,56 +85,56 @@ impl<C> Buf<C> {
         Ok(())
     }
 
-    /// Sets the length, which is cut to the capacity. The bytes stay whatever the memory holds.
+    /// Sets the length to `len`, or to the capacity if `len` is larger. The bytes do not change.
     #[inline]
     pub fn set_len(&mut self, len: usize) {
         self.header().set_len(len.min(self.capacity()) as u32);
     }
 
-    /// The number of bytes that a send of this buffer sends.
+    /// The number of bytes that a send of this buffer transmits.
     #[inline]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.header().len() as usize
     }
 
-    /// The number of bytes that the buffer holds and a receive may fill.
+    /// The size of the buffer in bytes, which a receive can fill.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.header().capacity() as usize
     }
 
-    /// A slot's only handle.
+    /// Creates the only handle of a slot.
     ///
     /// # Safety
-    /// The handle is new, and given up here.
+    /// The handle is new. The caller gives it up.
     pub(super) unsafe fn of(slot: &Slot<C>) -> Self {
-        // INVARIANT: asked of the caller.
+        // INVARIANT: required from the caller.
         Buf { slot: NonNull::from(slot), _context: PhantomData }
     }
 
-    /// The slot whose handle this is.
+    /// The slot of this handle.
     pub(super) fn slot(&self) -> &Slot<C> {
         // SAFETY: the slot lives as long as this handle.
         unsafe { self.slot.as_ref() }
     }
 
-    /// The user's context, which stays with the buffer for the life of its pool. (In an arena it
-    /// stays with the header, which has another buffer at each take.)
+    /// The context, which stays with the buffer for the life of its pool. In an arena it stays with
+    /// the header, and each take may combine the header with other bytes.
     #[doc(alias("qp_context", "srq_context", "cq_context"))]
     pub fn context(&self) -> &C {
         // SAFETY: the context is reached through the only handle to it, which is borrowed.
         unsafe { &*self.slot().context.get() }
     }
 
-    /// The user's context, mutably.
+    /// The context, mutably.
     pub fn context_mut(&mut self) -> &mut C {
         // SAFETY: the context is reached through the only handle to it, which is borrowed
         // exclusively.
         unsafe { &mut *self.slot().context.get() }
     }
 
-    /// Gives up the right to write, so that the same bytes may be posted several times at once.
+    /// Makes the buffer read-only, so that the same bytes can be posted several times at once.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -150,12 +153,13 @@ impl<C> Buf<C> {
         SharedBuf::new(self)
     }
 
-    /// Freezes the buffer for `n` posts: gives a handle for each. They are counted together, so
-    /// this costs less than [`freeze`](Self::freeze) and a clone for each.
-    /// [`SharedBuf::thaw_if_last`] makes the last one that comes back the buffer again.
+    /// Freezes the buffer and returns `n` handles, one for each post. This costs less than
+    /// [`freeze`](Self::freeze) and a clone for each post, because all handles are counted at once.
+    /// [`SharedBuf::thaw_if_last`] turns the last handle back into the buffer.
     ///
-    /// If `n` is 0, the buffer returns to its pool. Each handle has a header in the region of the
-    /// pool, two cache lines, which is used again once the handle is gone. Without memory for a new
+    /// If `n` is 0, the buffer returns to its pool. Each handle takes a header of two cache lines,
+    /// which is reused after the handle is dropped. If there is no memory for a new header the
+    /// process aborts, as when a `Vec` grows.
     /// one the process ends, as it does when a `Vec` grows.
     ///
     /// ```
@@ -180,12 +184,12 @@ impl<C> Buf<C> {
     }
 }
 
-/// The bytes do not fit the buffer: the error of [`Buf::copy_from`].
+/// The error of [`Buf::copy_from`]: the bytes do not fit into the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TooLong {
     /// The number of bytes to copy.
     pub asked: usize,
-    /// The number of bytes that the buffer holds.
+    /// The capacity of the buffer in bytes.
     pub capacity: usize,
 }
 
@@ -215,8 +219,8 @@ impl<C> DerefMut for Buf<C> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let header = self.header();
-        // SAFETY: initialised and within the capacity, as in `deref`. The handle, the only access
-        // to the bytes, is borrowed exclusively.
+        // SAFETY: initialised and within the capacity, as in `deref`. The handle is the only access
+        // to the bytes, and it is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(header.addr(), header.len() as usize) }
     }
 }

@@ -9,19 +9,19 @@ use std::ptr::{self, NonNull};
 use crate::cold::drop_each;
 use crate::memory::header::{Handle, Header};
 
-/// A list of handles, without memory of its own.
+/// A list of handles that does not allocate.
 ///
 /// # Invariants
-/// From `first` on, which may be null, links lead from header to header, and at last to null. The
-/// list owns the only handles to them, which are `H`.
+/// Links lead from `first`, which may be null, from header to header, and end with null. The list
+/// owns the only handles to the headers. They have the type `H`.
 pub(crate) struct Chain<H: Handle> {
     first: *mut Header,
     _owns: PhantomData<H>,
 }
 
-// SAFETY: a list owns its handles, and nothing else.
+// SAFETY: a list only owns its handles.
 unsafe impl<H: Handle + Send> Send for Chain<H> {}
-// SAFETY: a shared list gives shared access to its handles, and nothing else.
+// SAFETY: a shared list only gives shared access to its handles.
 unsafe impl<H: Handle + Sync> Sync for Chain<H> {}
 
 impl<H: Handle> Chain<H> {
@@ -31,14 +31,14 @@ impl<H: Handle> Chain<H> {
     }
 
     /// # Safety
-    /// A list whose first header this is was given up by `into_first` or `first`.
+    /// `first` was returned by `into_first` or `first` of a list that the caller gave up.
     #[inline(always)]
     pub unsafe fn from_first(first: *mut Header) -> Self {
-        // INVARIANT: asked of the caller.
+        // INVARIANT: required from the caller.
         Chain { first, _owns: PhantomData }
     }
 
-    /// The first header; null if there is none.
+    /// The first header, or null.
     #[inline(always)]
     pub fn first(&self) -> *mut Header {
         self.first
@@ -61,7 +61,7 @@ impl<H: Handle> Chain<H> {
         }
     }
 
-    /// Walks to the end of the list.
+    /// Appends a handle, by walking to the end of the list.
     pub fn push_back(&mut self, handle: H) {
         let Some(last) = self.headers().last() else { return self.push(handle) };
         handle.header().link.set_next(ptr::null_mut());
@@ -73,7 +73,7 @@ impl<H: Handle> Chain<H> {
         self.addresses().map(|header| unsafe { header.as_ref() })
     }
 
-    /// Where the headers are, in order.
+    /// The addresses of the headers, in order.
     pub fn addresses(&self) -> impl Iterator<Item = NonNull<Header>> {
         let mut at = self.first;
         std::iter::from_fn(move || {
@@ -91,7 +91,7 @@ impl<H: Handle> Drop for Chain<H> {
         #[cold]
         #[inline(never)]
         fn rest<H: Handle>(first: *mut Header) {
-            // INVARIANT: what the other value had, which goes.
+            // INVARIANT: the list of the other value, which is being dropped.
             let mut rest = ManuallyDrop::new(Chain::<H> { first, _owns: PhantomData });
             drop_each(&mut std::iter::from_fn(|| rest.pop()));
         }

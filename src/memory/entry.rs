@@ -1,17 +1,18 @@
-//! Entries: what moves to the device with a work request and comes back with its completion.
+//! Entries: the values that move to the device with a work request and return with its completion.
 
 #![allow(unsafe_code)] // turns handles into words and back
 
 use crate::memory::header::{Handle, Header, Word, word};
 use crate::memory::{Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf, WindowEntry};
 
-/// What a completion queue gives back, where C has a `wr_id` (ibv_poll_cq(3)): [`Buf`],
-/// [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyBuf`] for a mixture of them, or [`Raw`] for the
-/// `unsafe` path that does no bookkeeping.
+/// The type of buffer that a work request owns while it is posted and that its completion returns.
+/// C uses a `wr_id` instead (ibv_poll_cq(3)).
 ///
-/// A posted buffer returns as this type ([R11.1](crate::guide::rules#r11-1)).
+/// It is [`Buf`], [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyBuf`] for a mixture of them, or
+/// [`Raw`] for the `unsafe` path that does no bookkeeping. A posted buffer returns as this type
+/// ([R11.1](crate::guide::rules#r11-1)).
 ///
-/// A work request without a buffer (inline data, or no data) has no entry, whatever the type.
+/// A work request without a buffer, such as one with inline data, has no entry, whatever the type.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -20,43 +21,46 @@ use crate::memory::{Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf, 
 /// // A queue pair that sends buffers, shared buffers and pieces of open regions:
 /// profile! { Mixed { entry: AnyBuf } }
 ///
-/// /// Buffers that came back, of whatever type.
+/// /// Buffers that came back, of any type.
 /// fn count<E: Entry>(returned: &[E]) -> usize {
 ///     returned.len()
 /// }
 /// assert_eq!(count::<AnyBuf>(&[]), 0);
-/// let cq: CompletionQueue<AnyBuf> = context.create_cq(32)?; // the same entry
+/// let cq: CompletionQueue<AnyBuf> = context.create_cq(32)?; // the same entry type
 /// pd.create_qp::<Rc, Mixed>(&cq, &cq, Depth { send: 8, recv: 8 })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Entry: Word + 'static {
-    /// Every header of the entry.
+    /// Calls `see` with every header of the entry.
     #[doc(hidden)]
     fn each_header(&self, see: &mut dyn FnMut(&Header)) {
-        // SAFETY: a list, which alone may be empty, overrides this method.
+        // SAFETY: only a list may be empty, and it overrides this method.
         see(unsafe { self.first() });
     }
 
-    /// Whether a completion brings an entry back: false only for `Raw`.
+    /// Whether completions return an entry. False only for `Raw`.
     #[doc(hidden)]
     const OWNED: bool = true;
 
-    /// Whether it may be memory of which this process has no bytes, as a piece of a dma-buf's.
+    /// Whether the entry may be memory whose bytes this process cannot access, such as a piece of a
+    /// dma-buf.
     #[doc(hidden)]
     const MAY_BE_OPEN: bool = false;
 
-    /// Its work request has completed, and `is_success` tells how: memory windows remember it.
+    /// Records that the work request has completed, and whether it succeeded. Memory windows need
+    /// this.
     ///
     /// # Safety
-    /// The work request has completed so.
+    /// The work request has completed with this result.
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn completed(&mut self, _is_success: impl FnOnce() -> bool) {}
 
-    /// Its work request was refused, and is not with the device: memory windows remember it.
+    /// Records that the work request was rejected, so the device does not own it. Memory windows
+    /// need this.
     ///
     /// # Safety
-    /// It was.
+    /// The work request was rejected.
     #[doc(hidden)]
     unsafe fn refused(&mut self) {}
 
@@ -67,13 +71,14 @@ pub trait Entry: Word + 'static {
     }
 }
 
-/// An entry of the safe path: every [`Entry`] but [`Raw`] ([R11.1](crate::guide::rules#r11-1)).
+/// An entry of the safe posting path: every [`Entry`] except [`Raw`]
+/// ([R11.1](crate::guide::rules#r11-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::Owned;
 /// # let proverbs::loopback::Pair { mut cq, .. } = proverbs::loopback::pair()?;
-/// /// Polls once and keeps what came back.
+/// /// Polls once and keeps the returned buffers.
 /// fn gather<E: Owned>(
 ///     cq: &mut CompletionQueue<E>,
 ///     returned: &mut Vec<E>,
@@ -94,11 +99,11 @@ pub trait Entry: Word + 'static {
 pub trait Owned: Entry {}
 
 /// No entry: the caller chooses the `wr_id` (ibv_post_send(3)) and does the bookkeeping. This is
-/// the `unsafe` path; [`Sge`](crate::wr::Sge) has an example.
+/// the `unsafe` posting path. [`Sge`](crate::wr::Sge) has an example.
 #[derive(Debug)]
 pub enum Raw {}
 
-/// Any buffer: the [`Entry`] of a queue pair that posts several kinds.
+/// A buffer of any kind: the [`Entry`] of a queue pair that posts several kinds.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -128,21 +133,21 @@ pub enum AnyBuf<C: 'static = ()> {
     Buf(Buf<C>),
     /// The gather or scatter list of a work request.
     List(BufList<C>),
-    /// A read-only buffer.
+    /// A buffer shared by several handles, from [`Buf::freeze`].
     Shared(SharedBuf),
-    /// A piece of a region that is open to the fabric.
+    /// A piece of a region that peers can access.
     Open(OpenBuf),
-    /// A memory window that was bound, or whose key was ended.
+    /// A memory window that was bound, or whose key was invalidated.
     Window(WindowEntry),
     /// A piece of a region in read-only memory.
     ReadOnlyPiece(ReadOnlyBuf),
-    /// Memory of an implicit region, which [recognizes](crate::memory::ImplicitRegion::recognize)
-    /// it.
+    /// Memory of an implicit region. [`recognize`](crate::memory::ImplicitRegion::recognize)
+    /// restores its type.
     Implicit(ImplicitBuf),
 }
 
 impl<C> AnyBuf<C> {
-    /// The exclusive buffer, if it is one.
+    /// Returns the buffer if this is a [`Buf`](Self::Buf).
     pub fn into_buf(self) -> Option<Buf<C>> {
         match self {
             AnyBuf::Buf(buf) => Some(buf),
@@ -150,7 +155,7 @@ impl<C> AnyBuf<C> {
         }
     }
 
-    /// The list, if it is one.
+    /// Returns the list if this is a [`List`](Self::List).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -168,7 +173,7 @@ impl<C> AnyBuf<C> {
 /// The kinds of handles that are entries by themselves.
 macro_rules! handles {
     ($($handle:ident$(<$($of:ident),*>)? = $kind:ident;)*) => {$(
-        // SAFETY: the value is one pointer to a header (that of a slot, or of `OwningHandle`), and
+        // SAFETY: the value is one pointer to a header (of a slot, or of an `OwningHandle`), and
         // owns the handle.
         unsafe impl$(<$($of: 'static),*>)? Handle for $handle$(<$($of),*>)? {
             const KIND: usize = word::$kind;
@@ -209,7 +214,7 @@ impl<C: 'static> Entry for BufList<C> {
     }
 }
 
-/// Does the same with whatever the entry is.
+/// Applies one expression to the entry, whatever its kind.
 macro_rules! with_each {
     ($any:expr, $it:ident => $do:expr) => {
         match $any {
@@ -233,7 +238,7 @@ impl<C: 'static> Word for AnyBuf<C> {
     #[inline]
     unsafe fn from_word(word: usize) -> Self {
         // SAFETY: the caller gives the word up, and its kind names the type whose `word` made it.
-        // (A word without a buffer is no entry and is never passed here.)
+        // (A word without a buffer is not an entry and is never passed here.)
         unsafe {
             match word::kind(word) {
                 word::SHARED if word & word::IMPLICIT == word::IMPLICIT => {
@@ -262,8 +267,8 @@ impl<C: 'static> Word for AnyBuf<C> {
     }
 
     unsafe fn received(&self, len: u32) {
-        // SAFETY: nobody else has a reference to the entry (this function's contract), and so none
-        // to the buffer or the list in it.
+        // SAFETY: there is no other reference to the entry (this function's contract), and
+        // therefore none to the buffer or list in it.
         unsafe { with_each!(self, entry => entry.received(len)) }
     }
 }

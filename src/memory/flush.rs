@@ -1,4 +1,4 @@
-//! Memory to which a peer's FLUSH is a right, and what a FLUSH is made of.
+//! Rights under which a peer may FLUSH a region, and the targets of a FLUSH.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -13,22 +13,21 @@ use crate::memory::{
 };
 use crate::sys::persist::{placement, selectivity};
 
-/// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` ([`Access`]): a peer's FLUSH may make what was
-/// written there visible to all ([R25.1](crate::guide::rules#r25-1)).
+/// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` ([`Access`]): a peer's FLUSH may make the data
+/// written to the region globally visible ([R25.1](crate::guide::rules#r25-1)).
 /// [`wr::Flush`](crate::wr::Flush) has an example.
 ///
-/// Registration is refused by a device without [`FlushGlobal`](crate::device::FlushGlobal).
+/// Registration fails on a device without [`FlushGlobal`](crate::device::FlushGlobal).
 #[doc(alias("IBV_ACCESS_FLUSH_GLOBAL", "IBV_FLUSH_GLOBAL", "ibv_placement_type"))]
 pub struct Flushable<A: Remote>(Infallible, PhantomData<A>);
 
 /// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` and `IBV_ACCESS_FLUSH_PERSISTENT` ([`Access`]): a
-/// peer's FLUSH may also make what was written there outlive a loss of power
+/// peer's FLUSH may also make the data written to the region survive a power failure
 /// ([R25.1](crate::guide::rules#r25-1)).
 ///
-/// Registration is refused by a device without
-/// [`FlushPersistent`](crate::device::FlushPersistent), and for memory that does not outlive that:
-/// Soft-RoCE takes persistent memory alone (EINVAL). The loopback device, which never loses power,
-/// takes any.
+/// Registration fails on a device without [`FlushPersistent`](crate::device::FlushPersistent), and
+/// for memory that is not persistent: Soft-RoCE accepts only persistent memory (EINVAL). The
+/// loopback device never loses power and accepts any memory.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -41,8 +40,8 @@ pub struct Flushable<A: Remote>(Infallible, PhantomData<A>);
 #[doc(alias("IBV_ACCESS_FLUSH_PERSISTENT", "IBV_FLUSH_PERSISTENT"))]
 pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
 
-/// Rights ([`Access`]) under which a peer may FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`;
-/// [R25.1](crate::guide::rules#r25-1)).
+/// Rights ([`Access`]) under which a peer may FLUSH to global visibility
+/// (`IBV_ACCESS_FLUSH_GLOBAL`; [R25.1](crate::guide::rules#r25-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -60,8 +59,8 @@ pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
 )]
 pub trait GrantsFlush: Access {}
 
-/// Rights ([`Access`]) under which a peer may FLUSH to where it persists
-/// (`IBV_ACCESS_FLUSH_PERSISTENT`; [R25.1](crate::guide::rules#r25-1)).
+/// Rights ([`Access`]) under which a peer may FLUSH to persistence (`IBV_ACCESS_FLUSH_PERSISTENT`;
+/// [R25.1](crate::guide::rules#r25-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -111,9 +110,10 @@ impl<A: Remote + Includes<B>, B: Remote> Includes<Persistent<B>> for Persistent<
 impl<A: GrantsFlush> GrantsFlush for Windowed<A> {}
 impl<A: GrantsPersistence> GrantsPersistence for Windowed<A> {}
 
-/// What a FLUSH is for: bytes of a peer's region, or all of it, and where to
-/// ([`wr::Flush`](crate::wr::Flush) has an example). It exists only where the peer granted that
-/// right ([R25.1](crate::guide::rules#r25-1)).
+/// The target of a FLUSH: bytes of a peer's region or the whole region, and the placement type.
+/// [`wr::Flush`](crate::wr::Flush) has an example.
+///
+/// It can be created only from a slice with that right ([R25.1](crate::guide::rules#r25-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -135,7 +135,7 @@ pub struct RemoteFlush {
 }
 
 impl RemoteFlush {
-    /// All of the region that these bytes are in (`IBV_FLUSH_MR`).
+    /// Extends the target to the whole region that contains these bytes (`IBV_FLUSH_MR`).
     #[inline]
     pub fn whole_region(self) -> Self {
         RemoteFlush { level: selectivity::MR, ..self }
@@ -148,10 +148,10 @@ allows! {
 }
 
 impl<A: Access> RemoteSlice<A> {
-    /// This slice, for a FLUSH to where all see it (`IBV_FLUSH_GLOBAL`).
+    /// Returns this slice as the target of a FLUSH to global visibility (`IBV_FLUSH_GLOBAL`).
     ///
     /// # Errors
-    /// [`OutOfBounds`] if it is longer than 32 bits can say.
+    /// [`OutOfBounds`] if it is longer than 2^32 - 1 bytes.
     #[inline]
     pub fn flush_global(&self) -> Result<RemoteFlush, OutOfBounds>
     where
@@ -160,7 +160,7 @@ impl<A: Access> RemoteSlice<A> {
         self.flush(placement::GLOBAL)
     }
 
-    /// This slice, for a FLUSH to where it persists (`IBV_FLUSH_PERSISTENT`).
+    /// Returns this slice as the target of a FLUSH to persistence (`IBV_FLUSH_PERSISTENT`).
     ///
     /// # Errors
     /// As for [`flush_global`](Self::flush_global).

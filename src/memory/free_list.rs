@@ -1,25 +1,25 @@
-//! The slots that have no handle: a list that is linked through their headers.
+//! The free list of a slab: slots without a handle, linked through their headers.
 //!
-//! # Why each is taken once
+//! # Why each slot is taken once
 //!
-//! A slot in the list is nobody's. Whoever enters one has its only handle; the slot is linked, and
-//! then made the first by one compare-and-swap. That may be done by any thread at any time. If the
-//! first slot is another by then, it fails and is done again; if it is the same, the link is right,
-//! whatever happened between.
+//! A slot in the list has no owner. The thread that enters a slot has its only handle. It links the
+//! slot to the first one, and then makes it the first with one compare-and-swap. Any thread may do
+//! this at any time. If another slot became the first in between, the compare-and-swap fails and is
+//! repeated. If the first slot is the same, the link is correct, whatever happened in between.
 //!
-//! Only one thread at a time takes slots out, or a slot could be gone and back between the look at
-//! its link and the swap that relies on it. That thread puts `LOCKED` in the place of the first
-//! slot, and so knows that nobody else has it; its store of another first slot ends this. Whoever
-//! comes back meanwhile is entered into a second list, so a drop waits for nobody. The second list
-//! is taken as a whole, under the same lock, when the first is empty.
+//! Only one thread at a time takes slots out. Otherwise a slot could be taken and returned between
+//! the read of its link and the compare-and-swap that relies on it. The thread that takes replaces
+//! the first slot with `LOCKED`, and unlocks the list by storing another first slot. Slots that are
+//! returned while the list is locked are entered into a second list, so a drop never waits. When
+//! the first list is empty, the second list is taken as a whole, under the same lock.
 //!
-//! What was written through a handle is visible to whoever takes the slot: entering releases,
+//! Writes through a handle are visible to the thread that takes the slot next: entering releases,
 //! taking acquires, and a slot that was left in the list is passed on by a store that releases.
 //!
-//! # Why the end is seen
+//! # Why the last slot is detected
 //!
-//! `close` leaves `CLOSED` in both lists for good, and counts the slots that were there. So each
-//! slot is counted there, or told by `put` to have come later.
+//! `close` leaves `CLOSED` in both lists forever, and counts the slots that it found. So each slot
+//! is either counted there, or `put` reports that it came later.
 
 #![allow(unsafe_code)] // follows the links between headers
 
@@ -28,21 +28,21 @@ use std::ptr::{self, NonNull};
 use crate::memory::header::Header;
 use crate::sync::{AtomicPtr, Ordering, wait};
 
-/// In the place of the first slot: somebody takes some out.
+/// Stored instead of the first slot while a thread takes slots out.
 const LOCKED: usize = 1;
-/// In the place of the first slot, for good: nobody takes some any more.
+/// Stored instead of the first slot, forever, after `close`: no slot is taken any more.
 const CLOSED: usize = 3;
-/// Of both, and of no header's address.
+/// Set in both values, and in no address of a header.
 const TAG: usize = 1;
 
 /// # Invariants
-/// - Each list is empty (null), `LOCKED` (only the first one), `CLOSED`, or the first of
-///   initialised headers without a handle. They are linked, ended by null, and live as long as
-///   this.
-/// - The thread that put `LOCKED` into `first` has all links, until it stores something else.
+/// - Each list is empty (null), `LOCKED` (only the first one), `CLOSED`, or the first of a list of
+///   initialised headers without a handle. They are linked, the last link is null, and they live as
+///   long as this value.
+/// - The thread that stored `LOCKED` in `first` owns all links, until it stores something else.
 pub(crate) struct FreeList {
     first: AtomicPtr<Header>,
-    /// What came back while `first` was locked.
+    /// Slots that were returned while `first` was locked.
     late: AtomicPtr<Header>,
 }
 
@@ -51,15 +51,16 @@ impl FreeList {
         FreeList { first: AtomicPtr::new(ptr::null_mut()), late: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Takes the slot that came back last. `None`, and nothing was done, if there is none, or
-    /// others are in the way: `take_later` tells. It is not called after `close`, nor while `all`
-    /// may be.
+    /// Takes the slot that was returned last. Returns `None`, and changes nothing, if the list is
+    /// empty or another thread interferes; `take_later` handles both. Must not be called after
+    /// `close`, nor while `all` may run.
     #[inline(always)]
     pub fn take(&self) -> Option<NonNull<Header>> {
         self.take_chain(1)
     }
 
-    /// As `take`, of `n` slots, at least one, which stay linked. `None` if there are fewer.
+    /// Like `take`, but takes `n` slots, at least one, which stay linked. `None` if there are
+    /// fewer.
     #[inline(always)]
     pub fn take_chain(&self, n: usize) -> Option<NonNull<Header>> {
         let first = self.first.load(Ordering::Relaxed);
@@ -68,7 +69,7 @@ impl FreeList {
         }
         let mut last = first;
         for _ in 1..n {
-            // SAFETY: a header of the list, which is ours.
+            // SAFETY: a header of the list, which we have locked.
             let next = unsafe { (*last).link.next() };
             if next.is_null() {
                 self.first.store(first, Ordering::Release);
@@ -76,34 +77,34 @@ impl FreeList {
             }
             last = next;
         }
-        // SAFETY: the last of them is a header of the list, too.
+        // SAFETY: the last of them is a header of the list too.
         let rest = unsafe { (*last).link.unlink() };
         self.first.store(rest, Ordering::Release);
         NonNull::new(first)
     }
 
-    /// Locks `first`, if it is still this.
+    /// Locks `first`, if it still has this value.
     #[inline(always)]
     fn locks(&self, first: *mut Header) -> bool {
         let locked = ptr::without_provenance_mut(LOCKED);
         self.first.compare_exchange(first, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the first of a list, the rest of which becomes `first`.
+    /// Takes the first slot of a list. The rest becomes `first`.
     ///
     /// # Safety
-    /// The list is locked by the caller and has the header first.
+    /// The caller has locked the list, and `first` is its first header.
     #[inline(always)]
     unsafe fn pop(&self, first: *mut Header) -> NonNull<Header> {
-        // SAFETY: a header of the list, which is ours.
+        // SAFETY: a header of the list, which we have locked.
         let next = unsafe { (*first).link.unlink() };
         self.first.store(next, Ordering::Release);
         // SAFETY: the address of a header.
         unsafe { NonNull::new_unchecked(first) }
     }
 
-    /// As `take`, whatever others do. If there is no slot, it takes one of `fresh`, which nobody
-    /// else asks meanwhile.
+    /// Like `take`, but handles interference from other threads. If the list is empty, returns the
+    /// slot of `fresh`, which runs under the lock.
     pub fn take_later(
         &self,
         fresh: impl FnOnce() -> Option<NonNull<Header>>,
@@ -113,8 +114,8 @@ impl FreeList {
             found = self.late.swap(ptr::null_mut(), Ordering::Acquire);
         }
         if !found.is_null() {
-            // SAFETY: `first` is locked by us, and this is its list, or that of `late`, which is
-            // ours now.
+            // SAFETY: we have locked `first`. `found` is its list, or the former list of `late`,
+            // which we own now.
             return Some(unsafe { self.pop(found) });
         }
         let fresh = fresh();
@@ -122,7 +123,8 @@ impl FreeList {
         fresh
     }
 
-    /// Locks `first`, and says what it was. Another thread has it for some instructions only.
+    /// Locks `first` and returns its value. Other threads hold the lock for a few instructions
+    /// only.
     fn lock(&self) -> *mut Header {
         let mut turns = 0;
         loop {
@@ -136,11 +138,12 @@ impl FreeList {
         }
     }
 
-    /// Enters a slot. If the answer is false, nothing was done, and `put_later` must be called.
+    /// Enters a slot. If it returns false, nothing was changed, and the caller must call
+    /// `put_later`.
     ///
     /// # Safety
-    /// The caller has the only handle to the slot. If the answer is true, it is given up, and
-    /// neither the slot nor this may be touched any more.
+    /// The caller has the only handle to the slot. If this returns true, the handle is given up,
+    /// and the caller may not touch the slot or this list any more.
     #[inline(always)]
     #[must_use]
     pub unsafe fn put(&self, slot: NonNull<Header>) -> bool {
@@ -150,7 +153,8 @@ impl FreeList {
         first.addr() & TAG == 0 && unsafe { enter(&self.first, first, slot) }.is_ok()
     }
 
-    /// Enters a slot, whatever others do. False, and nothing is done, if the list is closed.
+    /// Enters a slot, and handles interference from other threads. Returns false, and changes
+    /// nothing, if the list is closed.
     ///
     /// # Safety
     /// As for `put`.
@@ -166,8 +170,8 @@ impl FreeList {
                     first = list.load(Ordering::Acquire);
                 }
                 // SAFETY: the caller has the only handle to the slot until it is entered, which
-                // is at most once (this function's contract). `first` is neither of the two values
-                // with a tag.
+                // happens at most once (this function's contract). `first` is neither of the two
+                // values with a tag.
                 _ => match unsafe { enter(list, first, slot) } {
                     Ok(_) => return true,
                     Err(now) => first = now,
@@ -176,39 +180,39 @@ impl FreeList {
         }
     }
 
-    /// Takes all slots, for a caller who is the only one to take some. It is not called after
+    /// Takes all slots. No other thread may take slots at the same time. Must not be called after
     /// `close`.
     pub fn all(&self) -> impl Iterator<Item = NonNull<Header>> {
         let first = self.first.swap(ptr::null_mut(), Ordering::Acquire);
         debug_assert_eq!(first.addr() & TAG, 0);
-        // SAFETY: the list is ours.
+        // SAFETY: we have taken the list.
         unsafe { each(first) }
     }
 
-    /// The number of slots. They are counted on each call.
+    /// The number of slots. Each call counts them.
     pub fn count(&self) -> usize {
         let first = self.lock();
         let late = self.late.load(Ordering::Acquire);
-        // SAFETY: as long as it is locked nobody takes some out, so both lists stay as they are
-        // from these on.
+        // SAFETY: no slot is taken out while the list is locked, so both lists stay as they are
+        // from these headers on.
         let count = unsafe { each(first).count() + each(late).count() };
         self.first.store(first, Ordering::Release);
         count
     }
 
-    /// Closes both lists and returns the slots that were there. Nobody takes some any more.
+    /// Closes both lists and returns the slots that were there. No slot is taken from now on.
     pub fn close(&self) -> impl Iterator<Item = NonNull<Header>> {
         let close = |list: &AtomicPtr<Header>| {
             let first = list.swap(ptr::without_provenance_mut(CLOSED), Ordering::AcqRel);
             debug_assert_eq!(first.addr() & TAG, 0);
-            // SAFETY: the list is ours.
+            // SAFETY: we have taken the list.
             unsafe { each(first) }
         };
         close(&self.first).chain(close(&self.late))
     }
 }
 
-/// Enters a slot before `first`. The error is what is the first instead.
+/// Enters a slot before `first`. The error is the header that became the first instead.
 ///
 /// # Safety
 /// As for `FreeList::put`. `first` has no tag.
@@ -218,7 +222,7 @@ unsafe fn enter(
     first: *mut Header,
     slot: NonNull<Header>,
 ) -> Result<*mut Header, *mut Header> {
-    // SAFETY: the slot is the caller's until it is entered.
+    // SAFETY: the caller owns the slot until it is entered.
     unsafe { (*slot.as_ptr()).link.set_next(first) };
     list.compare_exchange(first, slot.as_ptr(), Ordering::Release, Ordering::Acquire)
 }
@@ -226,13 +230,13 @@ unsafe fn enter(
 /// The headers of a list.
 ///
 /// # Safety
-/// It is a list as those of `FreeList` are. A link is changed by nobody but the one to whom its
-/// header was shown.
+/// `first` is a list like those of `FreeList`. Only the code that received a header from this
+/// iterator changes its link.
 unsafe fn each(first: *mut Header) -> impl Iterator<Item = NonNull<Header>> {
     let mut at = NonNull::new(first);
     std::iter::from_fn(move || {
         let header = at?;
-        // SAFETY: a header of the list, not shown yet.
+        // SAFETY: a header of the list that was not yet returned.
         at = NonNull::new(unsafe { (*header.as_ptr()).link.next() });
         Some(header)
     })
@@ -242,7 +246,8 @@ unsafe fn each(first: *mut Header) -> impl Iterator<Item = NonNull<Header>> {
 mod tests {
     use super::*;
 
-    /// While a thread has the list, it is nobody else's: one asks and leaves, and one waits.
+    /// While one thread has locked the list, a second one leaves with `None`, and a third one
+    /// waits.
     #[test]
     fn a_list_that_is_locked_is_left_alone() {
         let free = FreeList::new();
@@ -253,7 +258,7 @@ mod tests {
             let free = &free;
             let waits = threads.spawn(move || {
                 asks.send(()).unwrap();
-                // What is found is what the other left: nothing.
+                // The list is empty, as the other thread left it.
                 assert!(free.take_later(|| None).is_none());
             });
             asked.recv().unwrap();

@@ -1,12 +1,13 @@
-//! Frozen buffers, and who shares them.
+//! Frozen buffers and their shares.
 //!
-//! # Why a frozen buffer is given back once
+//! # Why a frozen buffer is returned once
 //!
-//! Its own handle is given up as the address of its header, which counts the shares (`Link`). Each
-//! share counts as one, from before it is made until it is gone. (Those that are made together are
-//! counted by one store, before anybody has one.) The last one makes the buffer's own handle again:
-//! it saw the count at one, so no other share is left, and none can be made. Its load or decrement
-//! is after those of all others (Acquire after Release), and so after what they read.
+//! The buffer's own handle is given up and kept as the address of its header, which counts the
+//! shares (`Link`). Each share is counted from before it is created until it is dropped. (Shares
+//! that are created together are counted by one store, before any of them is handed out.) The last
+//! share recreates the buffer's own handle. It read a count of one, so no other share is left, and
+//! none can be created. Its load or decrement comes after the decrements of all others (Acquire
+//! after Release), and therefore after their reads of the bytes.
 
 #![allow(unsafe_code)] // gives up a handle and makes it again
 
@@ -21,25 +22,25 @@ use crate::memory::slab::Head;
 /// A share of a frozen buffer.
 ///
 /// # Invariants
-/// `buf` is the header of a frozen buffer. This is one of the shares that are counted there.
+/// `buf` is the header of a frozen buffer. This value is one of the shares that are counted there.
 pub(crate) struct Frozen {
     buf: NonNull<Header>,
 }
 
-// SAFETY: the buffer and its context are `Send` and `Sync` (`freeze` asks for it), and the count is
+// SAFETY: the buffer and its context are `Send` and `Sync` (`freeze` requires it), and the count is
 // atomic.
 unsafe impl Send for Frozen {}
 // SAFETY: as above.
 unsafe impl Sync for Frozen {}
 
-/// Makes the handle of a frozen buffer again.
+/// Recreates the handle of a frozen buffer.
 ///
 /// # Safety
-/// It is a frozen buffer of `C`, and the caller gives up the last share of it, as it saw by an
+/// It is a frozen buffer of `C`, and the caller gives up its last share, which it detected with an
 /// Acquire.
 unsafe fn thawed<C: 'static>(buf: NonNull<Header>) -> Buf<C> {
-    // SAFETY: nobody else has a share, so the header is the caller's; `freeze` gave up the handle,
-    // the only one.
+    // SAFETY: there is no other share, so the caller owns the header. `freeze` gave up the only
+    // handle.
     unsafe {
         buf.as_ref().link.unlink();
         Buf::from_header(buf.as_ptr())
@@ -47,34 +48,34 @@ unsafe fn thawed<C: 'static>(buf: NonNull<Header>) -> Buf<C> {
 }
 
 impl Frozen {
-    /// Freezes a buffer, with so many shares, at least one. This is one of them.
+    /// Freezes a buffer with `shares` shares, at least one. The returned value is one of them.
     #[inline(always)]
     pub fn freeze<C: Send + Sync + 'static>(buf: Buf<C>, shares: usize) -> Self {
         let header = NonNull::from(buf.header());
         std::mem::forget(buf);
-        // INVARIANT: its handle was given up, so the buffer is frozen from here on.
+        // INVARIANT: the handle of the buffer was given up, so it is frozen from here on.
         let frozen = Frozen { buf: header };
         frozen.shares().store(shares, Ordering::Relaxed);
         frozen
     }
 
-    /// Another share of those that were counted by `freeze`.
+    /// Returns another of the shares that `freeze` counted.
     ///
     /// # Safety
-    /// There is a counted one that no value is.
+    /// A counted share remains for which there is no value.
     #[inline(always)]
     pub unsafe fn another(&self) -> Self {
-        // INVARIANT: asked of the caller.
+        // INVARIANT: required from the caller.
         Frozen { buf: self.buf }
     }
 
     #[inline(always)]
     fn shares(&self) -> &AtomicUsize {
-        // SAFETY: the header is alive while there is a share, and of a frozen buffer.
+        // SAFETY: the header is alive while there is a share, and its buffer is frozen.
         unsafe { self.buf.as_ref().link.shares() }
     }
 
-    /// The type of the contexts of its pool or arena.
+    /// The start of the slab, which names the type of its contexts.
     #[inline(always)]
     fn head(&self) -> &Head {
         // SAFETY: the slab of a buffer's header is alive as long as the buffer.
@@ -86,18 +87,18 @@ impl Frozen {
         self.shares().load(Ordering::Relaxed)
     }
 
-    /// Whether it is a buffer of `C`.
+    /// Whether it is a buffer with a context of type `C`.
     #[inline(always)]
     pub fn is_of<C: 'static>(&self) -> bool {
         self.head().context == TypeId::of::<C>()
     }
 
-    /// Whether this is the only share, so that none can be made.
+    /// Whether this is the only share, so that no more can be created.
     pub fn is_last(&self) -> bool {
         self.shares().load(Ordering::Acquire) == 1
     }
 
-    /// Gives up the share. True if it was the last: then the buffer is the caller's.
+    /// Ends the share. Returns true if it was the last: the caller then owns the buffer.
     ///
     /// # Safety
     /// This value is not used again.
@@ -110,13 +111,13 @@ impl Frozen {
         is_last
     }
 
-    /// Gives up the share. The buffer, if it was the last.
+    /// Ends the share. Returns the buffer if it was the last.
     ///
     /// # Safety
     /// It is a buffer of `C`. This value is not used again.
     #[inline(always)]
     pub unsafe fn thaw_if_last<C: 'static>(&self) -> Option<Buf<C>> {
-        // SAFETY: asked of the caller, in the same words.
+        // SAFETY: this function has the same contract.
         unsafe { self.give_up().then(|| thawed(self.buf)) }
     }
 }
@@ -126,16 +127,16 @@ impl Frozen {
 /// # Safety
 /// As for `thawed`.
 pub(super) unsafe fn drop_frozen<C: 'static>(buf: NonNull<Header>) {
-    // SAFETY: asked of the caller.
+    // SAFETY: this function has the same contract.
     drop(unsafe { thawed::<C>(buf) });
 }
 
 impl Clone for Frozen {
     #[inline(always)]
     fn clone(&self) -> Self {
-        // (There are never too many to count: each is in a header.)
+        // (The count cannot overflow: each share is in a header.)
         self.shares().fetch_add(1, Ordering::Relaxed);
-        // INVARIANT: the share just counted.
+        // INVARIANT: the share that was just counted.
         Frozen { buf: self.buf }
     }
 }
@@ -143,7 +144,8 @@ impl Clone for Frozen {
 impl Drop for Frozen {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: this value goes. After the last share the buffer, of these slots, is ours.
+        // SAFETY: this value is being dropped. After the last share we own the buffer, which
+        // belongs to these slots.
         unsafe {
             if self.give_up() {
                 (self.head().drop_frozen)(self.buf);

@@ -1,37 +1,38 @@
-//! The header that a handle points to: address, length, lkey, what the buffer is, and the queue
-//! that has it.
+//! The header that a handle points to: address, length, lkey, type tag, and the queue that owns the
+//! buffer.
 //!
-//! A handle is one pointer to a `Header`, so that it can travel as a `wr_id`: as a [`word`]. The
-//! first 16 bytes have the layout of an `ibv_sge`, and so have the next 16: one is the element of a
-//! send, the other that of a receive. A work request of one buffer names the element there; one of
-//! several copies them.
+//! A handle is one pointer to a `Header`, so that it can travel as a `wr_id`, in the form of a
+//! [`word`]. The first 16 bytes have the layout of an `ibv_sge`, and so have the next 16: one is
+//! the element of a send, the other the element of a receive. A work request of one buffer points
+//! to the element in the header; one of several buffers copies the elements.
 //!
-//! # Why a post needs no second look at a known buffer
+//! # Why a post does not check a buffer twice
 //!
-//! `type_tag` says what the buffer is: its protection domain, its pool and its size, which do not
-//! change, and whether a send must look at it. It says nothing of queues, so every queue of the
-//! domain knows the buffer, in either direction. Numbers in type tags mean one thing while somebody
-//! can compare them: those of domains are never reused; that of a pool is handed back when its
-//! headers are freed, and the only queue that compares it, a shared receive queue, keeps its pool.
+//! `type_tag` describes the buffer: its protection domain, its pool and its size, which do not
+//! change, and whether a send must inspect it. It does not depend on a queue, so every queue of the
+//! domain accepts the buffer, in either direction. A number in a type tag has one meaning while it
+//! can be compared. The numbers of domains are never reused. The number of a pool is released when
+//! its headers are freed, and the only queue that compares it, a shared receive queue, keeps its
+//! pool alive.
 //!
-//! # Why an address can say who has the buffer
+//! # Why an address can identify the queue
 //!
 //! `at_queue` is the address of a counter in the queue's `QueueCounters`, and addresses are reused.
 //! But counters outlive every header that names them. They are kept by the queue, and by each of
-//! its completion queues until no completion of the queue can come (`Pending`). At that point
-//! - what completed names no queue: the completion cleared `at_queue` (`take`) before it was
+//! its completion queues until no completion of the queue can arrive (`Pending`). At that point
+//! - completed buffers name no queue: the completion cleared `at_queue` (`take`) before it was
 //!   counted;
-//! - what was posted and not counted is orphaned, and the last part of `Pending` gives it back,
-//!   which clears `at_queue` too, before it gives up the counters (`orphaned`);
-//! - what was refused names no queue either (`Rejected`), nor what was put into a list that was
+//! - buffers that were posted and not counted are orphaned, and the last part of `Pending` returns
+//!   them. This clears `at_queue` too, before the counters are given up (`orphaned`);
+//! - rejected buffers do not name a queue either (`Rejected`), nor do buffers of a list that was
 //!   dropped (`slab::put_back`, `HeaderSlab::put`).
 //!
-//! What is left are buffers of a list that safe code *forgot* before it was posted. Nobody has
-//! their handles, and no device knows them. A queue knows of such a list (`InFlight::has_lists`),
-//! which borrowed it, so that nothing of the list is used any more when the queue ends: they are
-//! orphaned with what was posted, and go back with it.
+//! This leaves the buffers of a list that safe code *forgot* before it was posted. Their handles
+//! are lost, and no device has them. The queue records such a list (`InFlight::has_lists`), which
+//! borrowed the queue, so the list is not used any more when the queue ends. Its buffers are
+//! orphaned together with the posted ones, and returned with them.
 //!
-//! A debug build asserts this when counters end with nothing outstanding
+//! A debug build asserts this when counters end while no work request is outstanding
 //! (`orphaned::assert_unnamed`).
 
 #![allow(unsafe_code)] // handles as pointers, and as words
@@ -47,21 +48,21 @@ use crate::sync::{AtomicPtr, Ordering};
 #[repr(C, align(64))]
 pub struct Header {
     // Invariants:
-    // - A header does not move. It lives as long as a handle to it exists, wherever the handle is:
-    //   with the program, with the device as a `wr_id`, or in a ring.
-    // - A header has one handle. Its holder may touch the `Cell`s and, if the handle is exclusive,
-    //   the bytes; nothing else touches them.
+    // - A header does not move. It lives as long as a handle to it exists, whether the program
+    //   holds the handle, the device holds it as a `wr_id`, or a ring holds it.
+    // - A header has one handle. The holder may access the `Cell`s and, if the handle is exclusive,
+    //   the bytes; no other code accesses them.
     // - `slab` begins with a `u32` and lives as long as the header.
     // - `link` is null except in a free list, in a handle that is part of a list, or behind shared
-    //   ones.
+    //   handles.
     // - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
     //   request, of a work request that is being built for a queue that exists, or of a completion
     //   that still holds it.
     // - If `type_tag` lacks `LOOK`, the length is not 0.
-    // - The `capacity` bytes at `addr` are the handle's alone, if it is exclusive, and the length
-    //   is not more. (What a narrowed buffer could have besides, `Slab` knows.) A work request for
-    //   an atomic sets the length to 8 without a look; if the capacity is less, `type_tag` has
-    //   `LOOK`, the work request is refused, and `cut_len` mends the length.
+    // - The `capacity` bytes at `addr` belong only to the handle, if it is exclusive, and the
+    //   length is not more than the capacity. (`Slab` knows the whole range of a narrowed buffer.)
+    //   A work request for an atomic sets the length to 8 without a check. If the capacity is less,
+    //   `type_tag` has `LOOK`, the work request is rejected, and `cut_len` corrects the length.
     /// The element of a send.
     addr: Cell<*mut u8>,
     len: Cell<u32>,
@@ -70,14 +71,14 @@ pub struct Header {
     fill: Cell<*mut u8>,
     capacity: Cell<u32>,
     fill_lkey: Cell<u32>,
-    /// The counter of the queue that has the buffer; null if none has. (In an entry of a refused
-    /// list, which no queue has: the next entry. See `next_refused`.)
+    /// The counter of the queue that owns the buffer, or null. (In an entry of a rejected list,
+    /// which no queue owns: the next entry. See `next_refused`.)
     at_queue: AtomicPtr<CompletionCounter>,
     pub(crate) link: Link,
-    /// What keeps header and memory alive; its type follows from the kind of handle. It begins with
-    /// the number of the region's protection domain, as `Pd` numbers them.
+    /// Keeps the header and the memory alive. Its type follows from the kind of handle. It begins
+    /// with the number of the region's protection domain, as numbered by `Pd`.
     pub(crate) slab: *const (),
-    /// What the buffer is (see [`type_tag`]).
+    /// The kind of the buffer (see [`type_tag`]).
     type_tag: Cell<u64>,
 }
 
@@ -115,13 +116,13 @@ impl Header {
         }
     }
 
-    /// The first byte.
+    /// The address of the first byte.
     #[inline(always)]
     pub(crate) fn addr(&self) -> *mut u8 {
         self.addr.get()
     }
 
-    /// The number of bytes that the handle has.
+    /// The number of bytes of the handle.
     #[inline(always)]
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity.get()
@@ -132,8 +133,8 @@ impl Header {
         self.lkey.get()
     }
 
-    /// Gives the handle other bytes: `capacity` of them at `addr`, of the same region. The first
-    /// `len` are what a send sends.
+    /// Points the handle to other bytes of the same region: `capacity` bytes at `addr`. A send
+    /// transmits the first `len`.
     pub(crate) fn set_bytes(&self, addr: *mut u8, capacity: u32, len: u32) {
         debug_assert!(len <= capacity);
         self.addr.set(addr);
@@ -143,8 +144,8 @@ impl Header {
         self.set_len(len);
     }
 
-    /// Gives the handle other bytes of the same region: `len` of them at `addr`. The type tag
-    /// stays, or `set_type_tag` sets it.
+    /// Points the handle to `len` other bytes of the same region, at `addr`. The type tag does not
+    /// change; `set_type_tag` sets it.
     #[inline(always)]
     pub(crate) fn set_place(&self, addr: *mut u8, len: u32) {
         addr.expose_provenance();
@@ -158,7 +159,7 @@ impl Header {
         self.type_tag.set(type_tag);
     }
 
-    /// Makes the header of a handle that is gone that of a new one.
+    /// Reuses the header of a handle that is gone for a new handle.
     #[inline(always)]
     pub(crate) fn renew(&self, addr: *mut u8, capacity: u32, lkey: u32, type_tag: u64) {
         self.set_place(addr, capacity);
@@ -167,15 +168,15 @@ impl Header {
         self.type_tag.set(type_tag);
     }
 
-    /// The number of bytes that a send sends.
+    /// The number of bytes that a send transmits.
     #[inline(always)]
     pub(crate) fn len(&self) -> u32 {
         self.len.get()
     }
 
-    /// Sets the number of bytes that a send sends. A scatter/gather list leaves out elements of no
-    /// bytes, so with length 0 the type tag makes the next send look at this buffer; a receive need
-    /// not.
+    /// Sets the number of bytes that a send transmits. A scatter/gather list omits empty elements,
+    /// so with length 0 the type tag makes the next send inspect this buffer. A receive does not
+    /// need this.
     #[inline(always)]
     pub(crate) fn set_len(&self, len: u32) {
         self.len.set(len);
@@ -184,8 +185,8 @@ impl Header {
         }
     }
 
-    /// Sets the length to `len` bytes, where nothing loads the element soon. If that is 0, the
-    /// caller calls `look_seldom`.
+    /// Sets the length to `len`, when the element is not loaded soon. If `len` is 0, the caller
+    /// calls `look_seldom`.
     #[inline(always)]
     pub(crate) fn set_some_len(&self, len: u32) {
         self.len.set(len);
@@ -203,14 +204,14 @@ impl Header {
         self.to_send().wrapping_add(1)
     }
 
-    /// What the buffer is, for the holder of the handle.
+    /// The type tag of the buffer, for the holder of the handle.
     #[inline(always)]
     pub(crate) fn type_tag(&self) -> u64 {
         self.type_tag.get()
     }
 
-    /// Makes the next send look at the buffer, on a cold branch: the hot path keeps the type tag as
-    /// the operand of one test (2 instructions a work request).
+    /// Makes the next send inspect the buffer, on a cold branch. This way the hot path keeps the
+    /// type tag as the operand of one test, which saves 2 instructions per work request.
     #[inline(always)]
     pub(crate) fn look_seldom(&self) {
         #[cold]
@@ -221,29 +222,29 @@ impl Header {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Cuts the length to the capacity, where a work request that is given up may have set it.
+    /// Cuts the length to the capacity, because a work request that was given up may have set it.
     pub(crate) fn cut_len(&self) {
         if self.len() > self.capacity() {
             self.set_len(self.capacity());
         }
     }
 
-    /// A send looked at the buffer. The next one need not, unless it is empty, or too short for an
-    /// atomic.
+    /// Records that a send inspected the buffer. The next send does not have to, unless the buffer
+    /// is empty or too short for an atomic.
     pub(crate) fn looked_at(&self) {
         if self.len() != 0 && self.capacity() >= type_tag::ATOMIC {
             self.type_tag.set(self.type_tag.get() & !type_tag::LOOK);
         }
     }
 
-    /// Marks the buffer as with the device, or about to be. `counter` is that of a queue that
+    /// Records that the device owns the buffer, or will soon. `counter` belongs to a queue that
     /// exists.
     #[inline(always)]
     pub(crate) fn give(&self, counter: *const CompletionCounter) {
         self.at_queue.store(counter.cast_mut(), Ordering::Release);
     }
 
-    /// Marks the buffer as back from the device. Returns the counter of the queue that had it.
+    /// Records that the device returned the buffer. Returns the counter of the queue that owned it.
     #[inline(always)]
     pub(crate) fn take(&self) -> *const CompletionCounter {
         let counter = self.counter();
@@ -251,47 +252,47 @@ impl Header {
         counter
     }
 
-    /// The protection domain of the region, as `Pd` numbers them.
+    /// The number of the region's protection domain, as numbered by `Pd`.
     pub(crate) fn pd(&self) -> u32 {
         // SAFETY: `slab` begins with a `u32` and lives as long as the header (invariants).
         unsafe { *self.slab.cast::<u32>() }
     }
 
-    /// The counter of the queue that has the buffer, for the holder of the handle.
+    /// The counter of the queue that owns the buffer, for the holder of the handle.
     #[inline(always)]
     pub(crate) fn counter(&self) -> *const CompletionCounter {
         self.at_queue.load(Ordering::Relaxed)
     }
 
-    /// Marks the buffer as with no queue.
+    /// Records that no queue owns the buffer.
     #[inline(always)]
     pub(crate) fn forget_queue(&self) {
         self.at_queue.store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// The next entry in a list of refused ones, as a word.
+    /// The next entry in a list of rejected ones, as a word.
     pub(crate) fn next_refused(&self) -> usize {
         self.counter().addr()
     }
 
-    /// Links a header that is with no queue.
+    /// Links a header that no queue owns.
     pub(crate) fn set_next_refused(&self, word: usize) {
         debug_assert!(self.counter().is_null());
         self.at_queue.store(ptr::without_provenance_mut(word), Ordering::Relaxed);
     }
 
-    /// The counter of the queue that has the handle, for any thread; null if none has. (In a list
-    /// of refused entries it is the address of a header, which is no counter's.)
+    /// The counter of the queue that owns the handle, for any thread, or null. (In a list of
+    /// rejected entries it is the address of a header, which is never a counter's address.)
     pub(crate) fn posted_to(&self) -> *const CompletionCounter {
         self.at_queue.load(Ordering::Acquire)
     }
 }
 
-/// The word that ties a header to others. Its meaning follows from where the header is:
-/// - in a free list or in a list of buffers: the next header there, or null;
-/// - behind shared handles, so in no list: how many there are.
+/// The word that links a header to others. Its meaning depends on where the header is:
+/// - in a free list or in a list of buffers: the next header, or null;
+/// - behind shared handles, and therefore in no list: their number.
 ///
-/// Elsewhere it is null.
+/// Otherwise it is null.
 pub(crate) struct Link(Cell<*mut Header>);
 
 impl Default for Link {
@@ -312,7 +313,7 @@ impl Link {
         self.0.set(next);
     }
 
-    /// The header leaves its list, or is shared no more. Returns the next one of the list.
+    /// Removes the header from its list, or ends sharing. Returns the next header of the list.
     #[inline(always)]
     pub fn unlink(&self) -> *mut Header {
         self.0.replace(ptr::null_mut())
@@ -321,11 +322,11 @@ impl Link {
     /// The number of handles that share the buffer.
     ///
     /// # Safety
-    /// The header is behind shared handles, or its only handle is the caller's, as long as the
-    /// reference is used.
+    /// While the reference is used, the header is behind shared handles, or the caller has its only
+    /// handle.
     #[inline(always)]
     pub unsafe fn shares(&self) -> &AtomicUsize {
-        // SAFETY: then only this touches the word.
+        // SAFETY: under this condition, the word is accessed only through such references.
         unsafe { AtomicUsize::from_ptr(self.0.as_ptr().cast()) }
     }
 }
@@ -333,25 +334,25 @@ impl Link {
 /// An entry as a word, for posts and completions.
 #[doc(hidden)]
 pub trait Word: Sized {
-    /// The handle as a word with its kind in the tag bits. The entry stays the caller's.
+    /// The handle as a word with its kind in the tag bits. The caller keeps the entry.
     fn word(&self) -> usize;
 
     /// # Safety
-    /// `word` came from `word` of the same type, and the caller gives the entry up.
+    /// `word` was returned by `word` of the same type, and the caller gives the entry up.
     unsafe fn from_word(word: usize) -> Self;
 
-    /// Like `from_word`, for a word that stayed in the program and never was a wr_id: its only tag
+    /// Like `from_word`, for a word that stayed in the program and was never a wr_id: its only tag
     /// is its kind.
     ///
     /// # Safety
     /// As for `from_word`, and the word has no other tag.
     #[inline(always)]
     unsafe fn from_kept(word: usize) -> Self {
-        // SAFETY: this function asks for the same as `from_word`.
+        // SAFETY: this function requires the same as `from_word`.
         unsafe { Self::from_word(word) }
     }
 
-    /// The header of the handle; the first one's for a list.
+    /// The header of the handle, or of a list's first handle.
     ///
     /// # Safety
     /// The entry is not an empty list. (A work request without a buffer has no entry.)
@@ -360,7 +361,7 @@ pub trait Word: Sized {
     /// Sets the lengths of the buffers to the `len` bytes that arrived, in order.
     ///
     /// # Safety
-    /// Nobody else has a reference to the entry.
+    /// There is no other reference to the entry.
     unsafe fn received(&self, len: u32);
 }
 
@@ -368,7 +369,7 @@ pub trait Word: Sized {
 ///
 /// # Safety
 /// The type is, transparently, one pointer to a header. The value owns the handle, so the header
-/// lives as long.
+/// lives at least as long.
 #[doc(hidden)]
 pub unsafe trait Handle: Sized {
     /// One of the kinds of `word`.
@@ -382,10 +383,10 @@ pub unsafe trait Handle: Sized {
     }
 
     /// # Safety
-    /// `header` is what `at` of this type gave, and the caller gives the handle up.
+    /// `header` was returned by `at` of this type, and the caller gives the handle up.
     #[inline(always)]
     unsafe fn from_header(header: *mut Header) -> Self {
-        // SAFETY: the value is that pointer, and the caller's handle becomes its own.
+        // SAFETY: the value is that pointer, and takes over the caller's handle.
         unsafe { ptr::from_ref(&header).cast::<Self>().read() }
     }
 
@@ -404,16 +405,16 @@ impl<H: Handle> Word for H {
 
     #[inline(always)]
     unsafe fn from_word(word: usize) -> Self {
-        // SAFETY: the word is that of a handle of this type, given up by the caller.
+        // SAFETY: the word came from a handle of this type, which the caller gives up.
         unsafe { H::from_header(word::address(word)) }
     }
 
     #[inline(always)]
     unsafe fn from_kept(word: usize) -> Self {
-        // The only tag is the kind: without one the word is the header's address.
+        // The only tag is the kind. Without it the word is the header's address.
         let kind = if H::KIND == 0 { 0 } else { word::KIND | H::KIND };
-        // SAFETY: the word is that of a handle of this type, given up by the caller. It has no tag
-        // but the kind (this function's contract), so without that it is the header's address.
+        // SAFETY: the word came from a handle of this type, which the caller gives up. Its only tag
+        // is the kind (this function's contract), so without the kind it is the header's address.
         unsafe { H::from_header(ptr::with_exposed_provenance_mut(word & !kind)) }
     }
 
@@ -424,20 +425,20 @@ impl<H: Handle> Word for H {
 
     #[inline(always)]
     unsafe fn received(&self, len: u32) {
-        // Others are no receives.
+        // The other kinds are never posted as receives.
         if H::KIND == word::EXCLUSIVE {
             self.header().set_len(len.min(self.header().capacity()));
         }
     }
 }
 
-/// A handle as a number: the address of a header, or of a counter where there is no buffer, with
-/// tags in the six bits that its alignment leaves free. Above a counter's address, in the 16 upper
-/// bits, is a number of the program's.
+/// A handle as a number: the address of a header, or of a counter if there is no buffer, with tags
+/// in the six bits that the alignment leaves free. The upper 16 bits, above a counter's address,
+/// contain a number chosen by the program.
 pub(crate) mod word {
-    /// No buffer: the address is that of the queue's counter, or with `RING` none.
+    /// There is no buffer. The address is the queue's counter, or with `RING` there is none.
     pub const NONE: usize = 1;
-    /// Not a word but the wr_id of a ring. Only together with `NONE`, and without `RECEIVE`.
+    /// Not a word but the wr_id of a ring. Used only together with `NONE`, and without `RECEIVE`.
     pub const RING: usize = 1 << 1;
     /// The work request was a receive.
     pub const RECEIVE: usize = 1 << 2;
@@ -449,13 +450,14 @@ pub(crate) mod word {
     pub const SHARED: usize = 1 << 4;
     pub const LIST: usize = 2 << 4;
     pub const OPEN: usize = 3 << 4;
-    /// A memory window, which is never a receive: of the kind `OPEN`, and apart from it by a bit
-    /// that has a meaning in receives only.
+    /// A memory window, which is never a receive. It has the kind `OPEN`, and differs by a bit that
+    /// has a meaning only in receives.
     pub const WINDOW: usize = OPEN | DATAGRAM;
-    /// A piece of read-only memory, which is no receive: of the kind `LIST` in the same way.
+    /// A piece of read-only memory, which is never a receive. It has the kind `LIST` and differs in
+    /// the same way.
     pub const READ_ONLY: usize = LIST | DATAGRAM;
-    /// Memory of an implicit region, which is no receive either: of the kind `SHARED` in the same
-    /// way.
+    /// Memory of an implicit region, which is never a receive either. It has the kind `SHARED` and
+    /// differs in the same way.
     pub const IMPLICIT: usize = SHARED | DATAGRAM;
 
     /// Whether there is no buffer.
@@ -464,13 +466,15 @@ pub(crate) mod word {
         word & NONE != 0
     }
 
-    /// All tags: headers are aligned to one more than this.
+    /// All tags. Headers are aligned to this value plus one.
     pub const TAGS: usize = 63;
 
-    /// Where the program's number begins in a word without a buffer. Counters are below.
+    /// The position of the program's number in a word without a buffer, above the counter's
+    /// address.
     pub const ID: u32 = crate::counters::queue_counters::ADDRESS_BITS;
 
-    /// The word of a work request without a buffer in a ring, with the bits of its number.
+    /// The word of a work request without a buffer in a ring, with the bits of the program's
+    /// number.
     #[inline(always)]
     pub fn none(id: u64) -> usize {
         NONE | id as usize
@@ -482,14 +486,14 @@ pub(crate) mod word {
         (word as u64 >> ID) as u16
     }
 
-    /// The address of the counter in a word without a buffer, which has no kind.
+    /// The address of the counter in a word without a buffer. Such a word does not have a kind.
     #[inline(always)]
     pub fn counter<T>(word: usize) -> *mut T {
         let tags = NONE | RING | RECEIVE | DATAGRAM;
         std::ptr::with_exposed_provenance_mut(word & ((1 << ID) - 1) & !tags)
     }
 
-    /// The word as the entry gave it, without what a receive adds.
+    /// The word that the entry returned, without the tags of a receive.
     pub fn without_tags(word: usize) -> usize {
         let receive = if word & RECEIVE == 0 { 0 } else { RECEIVE | DATAGRAM };
         word & !receive
@@ -513,7 +517,7 @@ pub(crate) mod word {
         at.expose_provenance() | kind
     }
 
-    /// The lower half of the wr_ids of a ring with this tag, with the tag bits that no handle has.
+    /// The lower half of the wr_ids of a ring with this tag, with tag bits that no handle has.
     pub fn of_ring(tag: u32) -> u32 {
         tag << 3 | (RING | NONE) as u32
     }

@@ -1,9 +1,9 @@
-//! A slab of headers for the handles that share a region's memory, or that of a buffer in it.
+//! A slab of headers for handles that share a region's memory, or the memory of a buffer in it.
 //!
-//! A slab grows to as many headers as there are handles at a time, and lives as long as the region.
-//! A header without a handle is in the free list, as a slot of a pool is. So `FreeList` says why it
-//! is taken once; and the search for orphaned handles looks through a slab as it does through a
-//! pool.
+//! A slab grows to the largest number of handles that exist at a time, and lives as long as the
+//! region. Headers without a handle are in the free list, like the slots of a pool. So each is
+//! taken once (see `FreeList`), and the search for orphaned handles goes through a slab as it does
+//! through a pool.
 
 #![allow(unsafe_code)] // hands out headers of a free list
 
@@ -17,31 +17,33 @@ use crate::memory::owning_handle::{OwningHandle, OwningHeader};
 use crate::sync::{AtomicU32, Mutex, lock};
 
 /// # Invariants
-/// The headers in `chunks` do not move. Those in `free_list` have no handle, and all others one.
+/// The headers in `chunks` do not move. The headers in `free_list` do not have a handle, and all
+/// others have one.
 #[repr(C)]
 pub(crate) struct HeaderSlab {
-    /// The protection domain's number. It is the first field: the headers' `slab` begins with it.
+    /// The protection domain's number. It must be the first field, because the headers' `slab`
+    /// begins with it.
     pd: u32,
     free_list: FreeList,
     chunks: Mutex<Vec<Vec<OwningHeader>>>,
 }
 
-// SAFETY: a header is reached through its only handle, which is `Send`; but for the name of the
+// SAFETY: a header is accessed through its only handle, which is `Send`, except for the name of the
 // queue, which is atomic.
 unsafe impl Send for HeaderSlab {}
 // SAFETY: a shared slab hands out headers, each to one thread, and takes them back.
 unsafe impl Sync for HeaderSlab {}
 
-/// The most headers that are made at once.
+/// The maximum number of headers that are allocated at once.
 const CHUNK: usize = 64;
 
 impl HeaderSlab {
-    /// A slab of a protection domain, which has no headers yet.
+    /// Creates a slab of a protection domain, without headers.
     pub fn new(pd: u32) -> Arc<Self> {
         Arc::new(HeaderSlab { pd, free_list: FreeList::new(), chunks: Mutex::new(Vec::new()) })
     }
 
-    /// Takes a header that has no handle. `put` takes it back.
+    /// Takes a header without a handle. `put` returns it.
     #[inline(always)]
     pub fn take(&self) -> &OwningHeader {
         let header = self.free_list.take().unwrap_or_else(|| self.take_later());
@@ -55,7 +57,7 @@ impl HeaderSlab {
         self.free_list.take_later(|| Some(self.grow())).expect("there is one, or it was just made")
     }
 
-    /// As `take`, of `n` headers, at least one, which are linked.
+    /// Like `take`, but takes `n` headers, at least one, which are linked.
     #[inline(always)]
     pub fn take_chain(&self, n: usize) -> NonNull<Header> {
         self.free_list.take_chain(n).unwrap_or_else(|| self.take_chain_later(n))
@@ -67,24 +69,25 @@ impl HeaderSlab {
         let mut first = self.take_later();
         for _ in 1..n {
             let next = self.take_later();
-            // SAFETY: the headers live as long as the slab, and are ours.
+            // SAFETY: the headers live as long as the slab, and we own them.
             unsafe { next.as_ref() }.link.set_next(first.as_ptr());
             first = next;
         }
         first
     }
 
-    /// Makes as many headers as there are, while `free_list` is locked. Returns one of them.
+    /// Doubles the number of headers, while `free_list` is locked. Returns one of the new ones.
     fn grow(&self) -> NonNull<Header> {
         let mut chunks = lock(&self.chunks);
         let made: usize = chunks.iter().map(Vec::len).sum();
         let chunk: Vec<_> =
             (0..made.clamp(2, CHUNK)).map(|_| OwningHeader::new(ptr::from_ref(self))).collect();
         let count = crate::sync::Arc::new(AtomicU32::new(chunk.len() as u32));
-        // SAFETY: `drop` calls `forget` before the headers go. Their handles are `OwningHandle`.
+        // SAFETY: `drop` calls `forget` before the headers are freed. Their handles are
+        // `OwningHandle`s.
         unsafe { orphaned::note::<_, OwningHandle>(&chunk, count, self.pd) };
         for header in &chunk[1..] {
-            // SAFETY: it has no handle yet, and is new in the list.
+            // SAFETY: the header has no handle yet and is not in the list.
             unsafe { self.put_later(NonNull::from(header).cast()) };
         }
         let first = NonNull::from(&chunk[0]).cast();
@@ -98,16 +101,16 @@ impl HeaderSlab {
         self.free_list.count()
     }
 
-    /// Takes back a header. If the answer is false, nothing was done, and `put_later` must be
-    /// called.
+    /// Returns a header. If it returns false, nothing was changed, and the caller must call
+    /// `put_later`.
     ///
     /// # Safety
-    /// The header is of this slab. The caller has its only handle, and gives it up if the answer is
-    /// true.
+    /// The header belongs to this slab. The caller has its only handle, which is given up if this
+    /// returns true.
     #[inline(always)]
     #[must_use]
     pub unsafe fn put(&self, header: NonNull<Header>) -> bool {
-        // SAFETY: asked of the caller.
+        // SAFETY: required from the caller.
         unsafe {
             // It names a queue if it was part of a list that was dropped before it was posted.
             header.as_ref().forget_queue();
@@ -115,12 +118,12 @@ impl HeaderSlab {
         }
     }
 
-    /// As `put`, whatever others do.
+    /// Like `put`, but handles interference from other threads.
     ///
     /// # Safety
-    /// The header is of this slab. The caller has its only handle, and gives it up.
+    /// The header belongs to this slab. The caller has its only handle and gives it up.
     pub unsafe fn put_later(&self, header: NonNull<Header>) {
-        // SAFETY: asked of the caller.
+        // SAFETY: required from the caller.
         let is_entered = unsafe { self.free_list.put_later(header) };
         debug_assert!(is_entered, "the list of a slab is never closed");
     }

@@ -1,11 +1,12 @@
-//! The implicit region: one key for all memory of the process that is given to it.
+//! The implicit region: one key for all memory that the program gives to it.
 //!
-//! # Why the key names what was given, and nothing else
+//! # Why the key covers only adopted memory
 //!
-//! C's object is over the whole address space, so what a work request names with its key the device
-//! looks up in no region of ours. The key is in headers alone, which `adopt` and `part` make of
-//! memory that moved here, and which stays until the last of them is gone. The region has no right
-//! for peers, and none to write: whatever goes wrong, the device reads.
+//! The C object covers the whole address space, so the device does not check the addresses in work
+//! requests with its key against a region of ours. The key is only in headers, which `adopt` and
+//! `part` create for memory that moved into the region. The memory stays there until the last
+//! header is gone. The region does not grant rights to peers, nor local write access: the device
+//! can only read.
 
 #![allow(unsafe_code)] // owns memory that the device reads
 
@@ -32,9 +33,9 @@ use crate::terms::transport::Transport;
 
 const REGISTER: &str = "ibv_reg_mr";
 
-/// A region may be the whole address space (`IBV_ODP_SUPPORT_IMPLICIT`), and queue pairs of `T` may
-/// post the operations `O` of what is in it: an [`Ability`](crate::device::Ability), which
-/// [`register_implicit`](ProtectionDomain::register_implicit) takes.
+/// The device supports a region of the whole address space (`IBV_ODP_SUPPORT_IMPLICIT`), and queue
+/// pairs of `T` can post the operations `O` on it. It is an [`Ability`](crate::device::Ability) for
+/// [`register_implicit`](ProtectionDomain::register_implicit).
 ///
 /// `O` is `wr::Send`, `wr::RdmaWrite`, each also with an immediate, or `(wr::Send, wr::RdmaWrite)`.
 #[doc(alias = "IBV_ODP_SUPPORT_IMPLICIT")]
@@ -50,7 +51,7 @@ impl<T: Transport, O: PagedOps> Ability for Implicit<T, O> {
     }
 }
 
-/// The operations that memory of an [`ImplicitRegion`] is posted with: `wr::Send`,
+/// The operations that can be posted with memory of an [`ImplicitRegion`]: `wr::Send`,
 /// `wr::RdmaWrite`, or both as a tuple.
 pub trait PagedOps: of_ops::Sealed + 'static {
     #[doc(hidden)]
@@ -61,16 +62,16 @@ pub(crate) mod of_ops {
     pub trait Sealed {}
 }
 
-/// The implicit region of a protection domain (`ibv_reg_mr` of NULL and `SIZE_MAX` with
-/// `IBV_ACCESS_ON_DEMAND`): with its one key, memory of the program's own is sent without being
-/// registered.
+/// The implicit region of a protection domain (`ibv_reg_mr` with NULL, `SIZE_MAX` and
+/// `IBV_ACCESS_ON_DEMAND`). Its single key lets the device send memory of the program without
+/// registering it.
 ///
-/// It is for this program alone. No peer is let in, since its key is good for all memory of the
-/// process; and the device only reads. Memory is given to it ([`adopt`](Self::adopt)) and taken
-/// back. Neither asks the device for anything, and nothing is pinned.
+/// Give it memory with [`adopt`](Self::adopt), and take the memory back later. Neither calls the
+/// device, and nothing is pinned. Peers cannot access the region, because its key is valid for all
+/// memory of the process. The device can only read.
 ///
-/// On which transports, and by which operations, a device sends from memory on demand is in the
-/// type ([R20.6](crate::guide::rules#r20-6)).
+/// The type contains the transports and operations for which the device supports on-demand paging
+/// ([R20.6](crate::guide::rules#r20-6)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -81,11 +82,11 @@ pub(crate) mod of_ops {
 /// #     proverbs::loopback::pair_of::<Writer>()?;
 /// let can: Option<Can<Implicit<Rc, wr::RdmaWrite>>> = context.abilities()?.can();
 /// let can = can.ok_or("no implicit region, or no WRITEs from it over RC")?;
-/// let all: ImplicitRegion<Rc, wr::RdmaWrite> = pd.register_implicit(&can)?; // once
+/// let all: ImplicitRegion<Rc, wr::RdmaWrite> = pd.register_implicit(&can)?; // once per domain
 ///
 /// # let region = pd.register::<RemoteWrite>(64)?;
 /// # let at = region.remote().write();
-/// let buf = all.adopt(b"of a vector".to_vec())?; // the device is not asked
+/// let buf = all.adopt(b"a vector's bytes".to_vec())?; // the device is not called
 /// a.post_send(wr::RdmaWrite::paged(buf, at))?;
 /// let buf = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("it had a buffer")?;
 /// assert_eq!(&buf[5..], b"vector");
@@ -102,21 +103,22 @@ pub struct ImplicitRegion<T, O> {
     _of: PhantomData<fn() -> (T, O)>,
 }
 
-/// C's object, and what headers say of it.
+/// The C object, and the data that headers contain about it.
 struct Key {
     mr: handle::Mr,
     /// The headers of handles.
     slab: Arc<HeaderSlab>,
-    /// The type tag of a buffer, but for its length.
+    /// The type tag of a buffer, without its length.
     type_tag: u64,
 }
 
 impl ProtectionDomain {
-    /// Makes the implicit region of this domain. [`ImplicitRegion`] has an example.
+    /// Creates the implicit region of this domain. [`ImplicitRegion`] has an example.
     ///
     /// # Errors
-    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another
-    /// context's; otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    /// - [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): `can` comes from
+    ///   another context.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn register_implicit<T, O>(
         &self,
         can: &Can<Implicit<T, O>>,
@@ -128,13 +130,14 @@ impl ProtectionDomain {
         can.check_is_of(&self.context(), REGISTER, what)?;
         let (handle, access) = (self.handle(), AccessFlags::ON_DEMAND);
         let register = handle.control().reg_mr;
-        // SAFETY: the domain is live. No memory must stay valid for the region as such: the device
-        // touches what work requests name, and those with its key name what `Adopted` keeps.
+        // SAFETY: the domain is live. The region as such does not require that any memory stays
+        // valid: the device accesses the memory that work requests name, and those with its key
+        // name only the memory that `Adopted` keeps.
         let mr = unsafe {
             register(handle.as_ptr(), ptr::null_mut(), usize::MAX, access.bits(), Holds::Buffers)
         };
         let mr = mr.map_err(|errno| Error::os(REGISTER, errno, "all memory, on demand"))?;
-        // SAFETY: the object was just created, and has no other owner.
+        // SAFETY: the object was just created and has no other owner.
         let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
         let type_tag = type_tag::of(self.id(), type_tag::NO_POOL, 0);
         let key = Arc::new(Key { mr, slab: HeaderSlab::new(self.id()), type_tag });
@@ -145,14 +148,17 @@ impl ProtectionDomain {
 allows! { [M: Memory<Sharing: CanBeSlices>] M: Adopt; }
 
 impl<T, O> ImplicitRegion<T, O> {
-    /// Takes `memory`, and gives a handle to all of its bytes. The device is not asked.
+    /// Moves `memory` into the region and returns a handle to all of its bytes. The device is not
+    /// called.
     ///
-    /// The memory comes back by [`into_memory`](ImplicitBuf::into_memory), or is dropped with the
-    /// last handle.
+    /// [`into_memory`](ImplicitBuf::into_memory) returns the memory. Otherwise it is dropped with
+    /// the last handle.
     ///
     /// # Errors
-    /// The memory comes back in the error: [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it has
-    /// no bytes, or 2^32 or more, which are for regions.
+    /// The memory, with
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it is empty.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): it has 2^32 bytes or more. Register a
+    ///   region instead.
     pub fn adopt<M: Memory + Allows<call::Adopt>>(
         &self,
         memory: M,
@@ -162,7 +168,7 @@ impl<T, O> ImplicitRegion<T, O> {
         let len = match u32::try_from(bytes.len()) {
             Ok(len) if len != 0 => len,
             Ok(_) => {
-                let why = "0 bytes: memory that is sent has some";
+                let why = "cannot adopt 0 bytes";
                 return Err(Refused::new(*memory, Error::os(REGISTER, libc::EINVAL, why)));
             }
             Err(_) => {
@@ -172,9 +178,9 @@ impl<T, O> ImplicitRegion<T, O> {
             }
         };
         let addr = bytes.as_ptr().cast::<u8>();
-        // Work requests name it by its address alone.
+        // Work requests contain only the address.
         addr.expose_provenance();
-        // INVARIANT: the value was moved here for the last time, and then asked for its bytes.
+        // INVARIANT: the value was moved for the last time, and then its `bytes` was called.
         let memory = Adopted { memory, key: self.key.clone() };
         let Key { mr, slab, type_tag } = &*self.key;
         // SAFETY: the region is registered while `key` lives.
@@ -184,8 +190,8 @@ impl<T, O> ImplicitRegion<T, O> {
         Ok(ImplicitBuf(owning_handle(slab, || KeptAlive::of(memory), &loan), PhantomData))
     }
 
-    /// The same handle, with its type: what an [`AnyBuf`](crate::memory::AnyBuf) brings does not
-    /// tell it.
+    /// Restores the type of a handle, which an [`AnyBuf`](crate::memory::AnyBuf) from a completion
+    /// does not contain.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -200,7 +206,7 @@ impl<T, O> ImplicitRegion<T, O> {
     /// a.post_send(wr::Send::paged(all.adopt(vec![7u8; 64])?))?;
     /// for entry in proverbs::loopback::poll(&mut cq, 2)?.into_iter().flatten() {
     ///     if let AnyBuf::Implicit(buf) = entry {
-    ///         let buf = all.recognize(buf).map_err(|_| "of another region")?;
+    ///         let buf = all.recognize(buf).map_err(|_| "it belongs to another region")?;
     /// #       b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     ///         a.post_send(wr::Send::paged(buf))?; // again
     ///     }
@@ -210,7 +216,7 @@ impl<T, O> ImplicitRegion<T, O> {
     /// ```
     ///
     /// # Errors
-    /// The handle, if it is of another region.
+    /// The handle, if it belongs to another region.
     pub fn recognize(&self, buf: ImplicitBuf) -> Result<ImplicitBuf<T, O>, ImplicitBuf> {
         match Arc::ptr_eq(&buf.adopted().key, &self.key) {
             true => Ok(ImplicitBuf(buf.0, PhantomData)),
@@ -218,46 +224,47 @@ impl<T, O> ImplicitRegion<T, O> {
         }
     }
 
-    /// Ends the region (`ibv_dereg_mr`).
+    /// Deregisters the region (`ibv_dereg_mr`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region: EBUSY if it still
-    /// has memory.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region: EBUSY if a handle to
+    /// adopted memory still exists.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_dereg_mr";
         const IN_USE: &str =
-            "the region has memory: drop its handles, also those that completions bring";
+            "handles to adopted memory exist: drop them, including those in completions";
         let key = Arc::get_mut(&mut self.key).ok_or((libc::EBUSY, IN_USE));
         let closed = key.and_then(|key| key.mr.close().map_err(|errno| (errno, "")));
         closed.map_err(|(errno, why)| Refused::new(self, Error::os(VERB, errno, why)))
     }
 }
 
-/// Memory that was given to an implicit region.
+/// Memory that was moved into an implicit region.
 ///
 /// # Invariants
-/// The handles that keep it alive name bytes of `memory`, as its [`Memory::bytes`] said after it
-/// was moved here for the last time, so what its implementation promises holds for them. It is
-/// neither touched nor moved out of its box while there is such a handle.
+/// The handles that keep it alive point to bytes of `memory`, as returned by [`Memory::bytes`]
+/// after the last move, so the guarantees of `Memory` hold for them. The memory is neither accessed
+/// nor moved out of its box while there is such a handle.
 struct Adopted {
     memory: Box<dyn Any + Send>,
     key: Arc<Key>,
 }
 
-// SAFETY: the memory is `Send`, and shared access asks it for its type alone.
+// SAFETY: the memory is `Send`, and shared access only reads its type.
 unsafe impl Sync for Adopted {}
 
-/// A handle to memory that was given to an [`ImplicitRegion`]: the source of a SEND or an RDMA
-/// WRITE, made by `wr::Send::paged` and so on. It may be posted several times at once.
+/// A handle to memory that was moved into an [`ImplicitRegion`]: the source of a SEND or an RDMA
+/// WRITE, created by `wr::Send::paged` and similar functions. It can be posted several times at
+/// once.
 ///
-/// It is read-only, as long as there are handles: this program reads it as a slice, the device
-/// sends it. Cloning it, and taking a [`part`](Self::part), gives another handle to the same
-/// memory.
+/// The memory is read-only while there are handles: this program reads it as a slice, the device
+/// sends it. A clone or a [`part`](Self::part) is another handle to the same memory.
 ///
-/// Without `T` and `O` its type does not tell by what it may be posted: so completions of an
-/// [`AnyBuf`](crate::memory::AnyBuf) bring it, and [`recognize`](ImplicitRegion::recognize) tells.
+/// Without `T` and `O` the type does not say for which operations it can be posted. Completions of
+/// an [`AnyBuf`](crate::memory::AnyBuf) return this form; [`recognize`](ImplicitRegion::recognize)
+/// restores `T` and `O`.
 #[repr(transparent)]
 pub struct ImplicitBuf<T = (), O = ()>(pub(super) OwningHandle, PhantomData<fn() -> (T, O)>);
 
@@ -266,12 +273,12 @@ impl<T, O> ImplicitBuf<T, O> {
         self.0.kept().other()
     }
 
-    /// The same handle, whose type does not tell by what it may be posted.
+    /// The same handle, without the types of its transport and operations.
     pub(crate) fn untold(self) -> ImplicitBuf {
         ImplicitBuf(self.0, PhantomData)
     }
 
-    /// A handle to a range of these bytes.
+    /// Returns a handle to a range of these bytes.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -282,30 +289,30 @@ impl<T, O> ImplicitBuf<T, O> {
     /// let table = all.adopt(b"one two three".to_vec())?;
     /// let (two, rest) = (table.part(4..7)?, table.part(8..)?);
     /// assert_eq!((&two[..], &rest[..]), (&b"two"[..], &b"three"[..]));
-    /// let error = rest.part(..6).unwrap_err(); // counted from where it begins
+    /// let error = rest.part(..6).unwrap_err(); // relative to its start
     /// assert_eq!(error.to_string(), "6 bytes at offset 0 exceed the buffer of 5 bytes");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`OutOfBounds`] if the range goes beyond this handle's bytes, or ends before it begins.
+    /// [`OutOfBounds`] if the range exceeds this handle's bytes, or ends before it starts.
     pub fn part(&self, range: impl RangeBounds<usize>) -> Result<Self, OutOfBounds> {
         let Range { start, end } = Container::Buffer.range(self.len(), range)?;
         let (header, len) = (self.0.header(), (end - start) as u32);
-        // (The end of the bytes, if there are none, which no element names then.)
+        // (If the range is empty, this may be the end of the bytes. No element uses it then.)
         let addr = header.addr().wrapping_add(start);
         let type_tag = type_tag::without_pool(header.type_tag(), len);
         let loan = HandleBytes { addr, len, lkey: header.lkey(), type_tag };
         Ok(ImplicitBuf(owning_handle(self.0.slab(), || self.0.kept().clone(), &loan), PhantomData))
     }
 
-    /// The number of handles to the memory, with this one: those that the device has count, and so
-    /// do those in completions.
+    /// The number of handles to the memory, including this one, handles that the device owns, and
+    /// handles in completions.
     pub fn handles(&self) -> usize {
         self.0.sharers()
     }
 
-    /// The memory that was given, if this is the only handle to it.
+    /// Returns the memory, if this is the only handle to it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -315,17 +322,17 @@ impl<T, O> ImplicitBuf<T, O> {
     /// let all = pd.register_implicit::<Rc, wr::Send>(&can)?;
     /// let buf = all.adopt(vec![1u64, 2, 3])?;
     /// let part = buf.part(..8)?;
-    /// let buf = buf.into_memory::<Vec<u64>>().unwrap_err(); // `part` may be with the device
+    /// let buf = buf.into_memory::<Vec<u64>>().unwrap_err(); // `part` is still alive
     /// assert_eq!(buf.handles(), 2);
     /// drop(part);
-    /// let buf = buf.into_memory::<Vec<u8>>().unwrap_err(); // of `u64`
+    /// let buf = buf.into_memory::<Vec<u8>>().unwrap_err(); // another type
     /// let vector: Vec<u64> = buf.into_memory().map_err(|_| "other handles have it")?;
     /// assert_eq!(vector, [1, 2, 3]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// The handle, if there are others, or the memory is of another type.
+    /// The handle, if there are others, or if the memory has another type.
     pub fn into_memory<M: Memory>(self) -> Result<M, Self> {
         if !self.adopted().memory.is::<M>() || self.handles() != 1 {
             return Err(self);
@@ -336,13 +343,14 @@ impl<T, O> ImplicitBuf<T, O> {
         };
         match adopted.map(|adopted: Box<Adopted>| adopted.memory.downcast()) {
             Some(Ok(memory)) => Ok(*memory),
-            // It was counted, and others are made of handles; and its type was asked for.
+            // The reference is the only one, since other references are only created from handles.
+            // The type was checked above.
             _ => unreachable!("the only reference, of this type"),
         }
     }
 
-    /// The program's own word, 0 at first: C's `wr_id`. The completion brings it with the handle,
-    /// and a clone begins with the same.
+    /// Your own number, initially 0, which replaces C's `wr_id`. It returns with the handle in the
+    /// completion. A clone starts with the same number.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -359,7 +367,7 @@ impl<T, O> ImplicitBuf<T, O> {
         self.0.id()
     }
 
-    /// Sets the program's own word: see [`id`](Self::id).
+    /// Sets the number that [`id`](Self::id) returns.
     pub fn set_id(&mut self, id: u64) {
         self.0.set_id(id);
     }
@@ -376,9 +384,9 @@ impl<T, O> Deref for ImplicitBuf<T, O> {
 
     fn deref(&self) -> &[u8] {
         let header = self.0.header();
-        // SAFETY: bytes of private memory that was given away, valid for reads from any thread and
-        // initialised (`Memory`). While a handle exists nobody writes them: no process does, as the
-        // memory promises, and the region has no right to write.
+        // SAFETY: bytes of private memory that was moved away, initialised and valid for reads from
+        // any thread (`Memory`). They are not written while a handle exists: the memory promises
+        // that no other process writes them, and the region does not grant write access.
         unsafe { std::slice::from_raw_parts(header.addr(), header.capacity() as usize) }
     }
 }

@@ -13,7 +13,7 @@ use crate::memory::header::{Handle, Header, Word, word};
 /// The buffers of one work request, in the order of its scatter/gather list (`sg_list` of
 /// ibv_post_send(3)).
 ///
-/// As an iterator it takes them from the front; [`iter`](Self::iter) looks at them in place.
+/// Iterating takes the buffers from the front. [`iter`](Self::iter) only borrows them.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -40,18 +40,18 @@ use crate::memory::header::{Handle, Header, Word, word};
 pub struct BufList<C: 'static = ()>(Chain<Buf<C>>);
 
 impl<C> BufList<C> {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         BufList(Chain::new())
     }
 
-    /// Puts `buf` in front of the others.
+    /// Inserts `buf` at the front.
     pub fn push_front(&mut self, buf: Buf<C>) {
         self.0.push(buf);
     }
 
-    /// Puts `buf` behind the others. This walks through the list: to build a long one, put buffers
-    /// in front, or collect them.
+    /// Appends `buf`. This walks through the list: to build a long list, push to the front or
+    /// collect.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -69,12 +69,12 @@ impl<C> BufList<C> {
         self.0.push_back(buf);
     }
 
-    /// The first buffer, which stays in the list.
+    /// Borrows the first buffer.
     pub fn front(&self) -> Option<BufRef<'_, C>> {
         self.iter().next()
     }
 
-    /// The buffers in order, which stay in the list.
+    /// Borrows the buffers in order.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -86,19 +86,20 @@ impl<C> BufList<C> {
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = BufRef<'_, C>> {
         self.0.addresses().map(|header| {
-            // SAFETY: the header is of a `Buf<C>` of the list, which is borrowed as long as the
-            // handle made here. This one is never dropped, and only lent as `&Buf`.
+            // SAFETY: the header belongs to a `Buf<C>` of the list, which stays borrowed while the
+            // handle created here exists. That handle is never dropped, and only available as
+            // `&Buf`.
             let buf = unsafe { Buf::from_header(header.as_ptr()) };
             BufRef { buf: ManuallyDrop::new(buf), _list: PhantomData }
         })
     }
 
-    /// Takes the first buffer.
+    /// Removes and returns the first buffer.
     pub fn pop_front(&mut self) -> Option<Buf<C>> {
         self.0.pop()
     }
 
-    /// The number of buffers. It is counted on each call.
+    /// The number of buffers. Each call counts them.
     pub fn len(&self) -> usize {
         self.headers().count()
     }
@@ -108,11 +109,13 @@ impl<C> BufList<C> {
         self.0.first().is_null()
     }
 
-    /// The bytes of each buffer, up to its length, in order: what a send of the list sends.
+    /// The bytes of each buffer up to its length, in order: the data that a send of the list
+    /// transmits.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.headers().map(|header| {
-            // SAFETY: the list owns the handle, so the memory is alive and no one else touches it
-            // while the list is borrowed. It is initialised, and the length is within the capacity.
+            // SAFETY: the list owns the handle, so the memory is alive, and no other code accesses
+            // it while the list is borrowed. It is initialised, and the length is within the
+            // capacity.
             unsafe { std::slice::from_raw_parts(header.addr(), header.len() as usize) }
         })
     }
@@ -128,9 +131,9 @@ impl<C: 'static> Word for BufList<C> {
         word::of(self.0.first(), word::LIST)
     }
 
-    /// A word of a single buffer makes a list of it.
+    /// The word of a single buffer becomes a list of that buffer.
     unsafe fn from_word(word: usize) -> Self {
-        // SAFETY: the word is that of a list, or of a buffer by itself, given up by the caller.
+        // SAFETY: the word came from a list, or from a buffer by itself. The caller gives it up.
         BufList(unsafe { Chain::from_first(word::address(word)) })
     }
 
@@ -150,7 +153,7 @@ impl<C: 'static> Word for BufList<C> {
     }
 }
 
-/// A buffer that is in a [`BufList`]: a `&Buf`.
+/// A borrowed buffer of a [`BufList`]. It dereferences to [`Buf`].
 pub struct BufRef<'l, C: 'static = ()> {
     buf: ManuallyDrop<Buf<C>>,
     _list: PhantomData<&'l BufList<C>>,

@@ -1,21 +1,21 @@
-//! Registered memory: pools and their buffers, regions open to the fabric, slices of the peer's
+//! Registered memory: pools and their buffers, regions that peers can access, slices of the peer's
 //! regions.
 //!
 //! | to | types |
 //! |---|---|
-//! | **send and receive** | [`Pool`] of buffers of one size, [`Arena`] of buffers of any size; their buffers are [`Buf`], several in one work request are a [`BufList`] |
-//! | **send one buffer several times** | [`SharedBuf`], from [`Buf::freeze`]; [`Shares`] is as many as are known before |
-//! | **let peers read and write** | [`MemoryRegion`], of [`register`](crate::ProtectionDomain::register) with the rights [`RemoteRead`], [`RemoteWrite`], [`RemoteReadWrite`], [`RemoteAtomic`], [`RemoteAll`], or [`LocalWrite`] for none; its pieces are [`OpenBuf`] and [`ReadOnlyBuf`] |
-//! | **read and write the peer's memory** | [`RemoteSlice`], a key that the peer sent, gives [`RemoteSpan`], [`RemoteAddr`] and [`RemoteCell`] |
-//! | **register memory that the program has** | [`Memory`], the trait of what [`create_in`](RegionBuilder::create_in) takes: a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; [`DmaBuf`] and [`Dm`] of devices |
-//! | **register memory that something else uses too** | [`Opaque`], of [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
-//! | **change or end rights** | [`MemoryRegion::rereg_access`] and its like; [`MemoryWindow`] and [`Type1Window`], whose keys end without a deregistration |
-//! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`], of the whole address space |
-//! | **mix kinds on one queue** | [`AnyBuf`]; [`Entry`] and [`Owned`] are the traits of what a queue gives back |
-//! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] of a region's rights |
-//! | **handle refusals** | [`TooLong`], [`OutOfBounds`], [`JoinError`], [`SplitError`], [`ReregError`] |
+//! | **send and receive** | [`Pool`] of buffers of one size, [`Arena`] of buffers of any size; their buffers are [`Buf`], and several for one work request are a [`BufList`] |
+//! | **send one buffer several times** | [`SharedBuf`], from [`Buf::freeze`]; [`Shares`] for a known number of posts |
+//! | **let peers read and write** | [`MemoryRegion`], from [`register`](crate::ProtectionDomain::register) with the rights [`RemoteRead`], [`RemoteWrite`], [`RemoteReadWrite`], [`RemoteAtomic`] or [`RemoteAll`], or [`LocalWrite`] for no remote rights; its pieces are [`OpenBuf`] and [`ReadOnlyBuf`] |
+//! | **read and write the peer's memory** | [`RemoteSlice`], a key that the peer sent, and [`RemoteSpan`], [`RemoteAddr`] and [`RemoteCell`] inside it |
+//! | **register your own memory** | [`Memory`], the trait for [`create_in`](RegionBuilder::create_in): a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; [`DmaBuf`] and [`Dm`] of devices |
+//! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
+//! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [`MemoryWindow`] and [`Type1Window`], whose keys are invalidated without a deregistration |
+//! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`] for the whole address space |
+//! | **mix kinds on one queue** | [`AnyBuf`]; [`Entry`] and [`Owned`] are the traits of the types that completions return |
+//! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] for a region's rights |
+//! | **handle errors** | [`TooLong`], [`OutOfBounds`], [`JoinError`], [`SplitError`], [`ReregError`] |
 //!
-//! [The guide](crate::guide::memory) starts with which of them to choose.
+//! [The guide](crate::guide::memory) helps you choose among them.
 
 // First, because rustdoc shows methods in the order of the modules that define them.
 pub(crate) mod pool;

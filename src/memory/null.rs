@@ -1,4 +1,4 @@
-//! A region of no memory: what is written there is gone, and what is read is zero.
+//! A region without memory: it discards writes and reads as zero.
 
 #![allow(unsafe_code)] // one verb
 
@@ -8,10 +8,10 @@ use crate::memory::span::LONGEST_PIECE;
 use crate::memory::{HasPieces, LocalWrite, MemoryRegion};
 use crate::terms::error::{Error, ErrorKind};
 
-/// In the place of memory, where there is none (ibv_alloc_null_mr(3)).
+/// The memory type of a region that is not backed by memory (ibv_alloc_null_mr(3)).
 ///
-/// Of a region in it, of 4 GiB, pieces are posted as of others: a READ into them brings bytes that
-/// nobody keeps, and a SEND or WRITE of them carries zeroes. It has no key for peers.
+/// The region has 4 GiB, and its pieces are posted like others. A READ into a piece discards the
+/// bytes, and a SEND or WRITE of a piece transmits zeroes. The region has no key for peers.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -23,8 +23,8 @@ use crate::terms::error::{Error, ErrorKind};
 /// table.write_at(0, &[7; 64])?;
 /// let nothing: MemoryRegion<LocalWrite, Null> = pd.alloc_null_mr()?;
 /// let first = table.remote().slice(0, 32)?;
-/// a.post_send(wr::RdmaRead::new(nothing.piece(0, 32)?, first.read()))?; // is it there?
-/// a.post_send(wr::RdmaWrite::new(nothing.piece(0, 32)?, first.write()))?; // wiped
+/// a.post_send(wr::RdmaRead::new(nothing.piece(0, 32)?, first.read()))?; // is it readable?
+/// a.post_send(wr::RdmaWrite::new(nothing.piece(0, 32)?, first.write()))?; // writes zeroes
 /// proverbs::loopback::poll(&mut cq, 2)?;
 /// let mut now = [1; 33];
 /// table.read_at(0, &mut now)?;
@@ -36,21 +36,22 @@ pub struct Null(());
 
 impl HasPieces for Null {}
 
-/// The longest message is shorter.
+/// No message is longer.
 const LEN: usize = LONGEST_PIECE as usize;
 
 impl ProtectionDomain {
-    /// Allocates a region of no memory (`ibv_alloc_null_mr`). [`Null`] has an example.
+    /// Allocates a region that is not backed by memory (`ibv_alloc_null_mr`). [`Null`] has an
+    /// example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the device or its library has no such verb, otherwise
-    /// [`ErrorKind::Os`] with the errno.
+    /// - [`ErrorKind::Unsupported`]: the device or its library does not have this verb.
+    /// - [`ErrorKind::Os`] with the errno.
     #[doc(alias = "ibv_alloc_null_mr")]
     pub fn alloc_null_mr(&self) -> Result<MemoryRegion<LocalWrite, Null>, Error> {
         const VERB: &str = "ibv_alloc_null_mr";
-        // SAFETY: the domain is live. The region is the domain's, and new.
+        // SAFETY: the domain is live. The region is new and belongs to the domain.
         let region = unsafe {
             Registered::without_bytes(self, Null(()), 0, LEN, |_, pd| {
                 (pd.control().alloc_null_mr)(pd.as_ptr())
@@ -58,8 +59,8 @@ impl ProtectionDomain {
         };
         region.map(MemoryRegion::of).map_err(|(_, errno)| match errno {
             libc::EOPNOTSUPP | libc::ENOSYS => {
-                let lacks = format!("{} or its library has none", self.context().name());
-                let (asked, instead) = ("a region of no memory".into(), "post memory of a pool");
+                let lacks = format!("{} or its library does not support it", self.context().name());
+                let (asked, instead) = ("a region without memory".into(), "post memory of a pool");
                 Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
             }
             _ => Error::os(VERB, errno, ""),

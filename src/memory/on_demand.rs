@@ -1,6 +1,6 @@
-//! Regions on demand: their pages are not pinned, and come when the device touches them.
+//! On-demand regions: their pages are not pinned. The device faults them in on access.
 
-// No model: it only lends a word of open memory to the program as an atomic.
+// No model: it only returns a word of open memory to the program as an atomic.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -22,17 +22,15 @@ use crate::terms::transport::Transport;
 const REGISTER: &str = "ibv_reg_mr";
 const ADVISE: &str = "ibv_advise_mr";
 
-/// Peers may use the rights `A` over the transport `T` in memory on demand: an
-/// [`Ability`](crate::device::Ability), which
-/// [`on_demand`](RegionBuilder::on_demand) takes.
+/// Peers can use the rights `A` over the transport `T` in on-demand memory: an
+/// [`Ability`](crate::device::Ability) for [`on_demand`](RegionBuilder::on_demand).
 ///
-/// It is there if `odp_caps` names RDMA WRITE, READ, atomics and FLUSH for the transport, as far as
-/// `A` grants them. UD carries none of these. ATOMIC_WRITE has no right of its own: whether it may
-/// come too, [`OdpCaps`](crate::device::OdpCaps) says.
+/// A device has it if `odp_caps` includes RDMA WRITE, READ, atomics and FLUSH for the transport, as
+/// far as `A` grants them. UD does not support any of these. ATOMIC_WRITE does not have its own
+/// right; see [`OdpCaps`](crate::device::OdpCaps) for whether the device supports it here.
 ///
-/// Soft-RoCE has it for atomics alone, whatever its `odp_caps` say: as of Linux 7.3 it copies to
-/// and from the beginning of a page, wherever in it the bytes are
-/// ([R20.5](crate::guide::rules#r20-5)).
+/// Soft-RoCE has it only for atomics, whatever its `odp_caps` say: as of Linux 7.3 it copies to and
+/// from the start of a page, at any offset ([R20.5](crate::guide::rules#r20-5)).
 pub struct OnDemand<T, A>(Infallible, PhantomData<(T, A)>);
 
 impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}
@@ -45,7 +43,7 @@ impl<T: Transport, A: Remote> Ability for OnDemand<T, A> {
     }
 }
 
-/// The operations that peers may post with these rights.
+/// The operations that peers can post with these rights.
 const fn needs(access: u32) -> OdpOps {
     let mut ops = OdpOps::empty();
     let pairs = [
@@ -65,12 +63,14 @@ const fn needs(access: u32) -> OdpOps {
 }
 
 /// A region with the rights `A` whose pages are not pinned (`IBV_ACCESS_ON_DEMAND` of
-/// ibv_reg_mr(3)): the device asks for them when a peer touches them. It does not count against
-/// `ulimit -l`, and may be larger than the machine's memory.
+/// ibv_reg_mr(3)).
 ///
-/// It is for peers: they read it, write it and do atomics, and this program copies. Nothing of it
-/// is posted here, because a queue pair on which the device has no such operation would fail; so it
-/// has no pieces ([R20.2](crate::guide::rules#r20-2)).
+/// The device faults in a page when a peer accesses it. The region does not count against
+/// `ulimit -l`, and can be larger than the machine's memory.
+///
+/// Peers read and write the region and do atomics on it; this program copies. It does not have
+/// pieces to post, because such a request would fail on a queue pair for which the device does not
+/// support on-demand paging ([R20.2](crate::guide::rules#r20-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -78,10 +78,10 @@ const fn needs(access: u32) -> OdpOps {
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
 /// #     proverbs::loopback::pair()?;
 /// let can: Option<Can<OnDemand<Rc, RemoteWrite>>> = context.abilities()?.can();
-/// let can = can.ok_or("no WRITEs over RC to memory on demand")?;
+/// let can = can.ok_or("no on-demand paging for WRITEs over RC")?;
 /// let large: OnDemandRegion<RemoteWrite, Vec<u8>> =
 ///     pd.region().on_demand(&can).create_in(vec![0u8; 1 << 20])?;
-/// large.prefetch(Advice::PrefetchWrite, 0, 4096)?; // what is written first
+/// large.prefetch(Advice::PrefetchWrite, 0, 4096)?; // the first bytes to be written
 ///
 /// let mut buf = pool.take().ok_or("no buffer")?;
 /// buf.copy_from(b"from a peer")?;
@@ -96,12 +96,11 @@ const fn needs(access: u32) -> OdpOps {
 /// ```
 #[doc(alias = "IBV_ACCESS_ON_DEMAND")]
 pub struct OnDemandRegion<A: Access, M = Pages> {
-    /// A region with `ON_DEMAND`. Nothing hands it out, nor a piece of it.
+    /// A region with `ON_DEMAND`. Neither it nor a piece of it is handed out.
     region: MemoryRegion<A, M>,
 }
 
-/// What a device is told of memory on demand (`advice` of ibv_advise_mr(3)). [`OnDemandRegion`] has
-/// an example.
+/// The kind of prefetch (`advice` of ibv_advise_mr(3)). [`OnDemandRegion`] has an example.
 #[doc(alias = "IBV_ADVISE_MR_FLAG_FLUSH")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -113,8 +112,8 @@ pub enum Advice {
     /// writable.
     #[doc(alias = "IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE")]
     PrefetchWrite,
-    /// `IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT`: only pages that are in memory are meant, so that
-    /// none is made (Linux 5.12).
+    /// `IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT`: only pages that are already in memory are
+    /// prefetched (Linux 5.12).
     #[doc(alias = "IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT")]
     PrefetchNoFault,
 }
@@ -130,11 +129,11 @@ impl Advice {
 }
 
 impl<'a, A: Access> RegionBuilder<'a, A> {
-    /// The region's pages are not pinned (`IBV_ACCESS_ON_DEMAND` of ibv_reg_mr(3)): it becomes an
-    /// [`OnDemandRegion`], which has an example.
+    /// Creates an [`OnDemandRegion`], whose pages are not pinned (`IBV_ACCESS_ON_DEMAND` of
+    /// ibv_reg_mr(3)). The type has an example.
     ///
-    /// The proof is for peers that come over `T`. Over another transport their accesses may fail,
-    /// as the device's `odp_caps` say ([R20.1](crate::guide::rules#r20-1)).
+    /// `can` is the proof for accesses over `T`. Accesses over another transport may fail,
+    /// depending on the device's `odp_caps` ([R20.1](crate::guide::rules#r20-1)).
     #[doc(alias = "IBV_ACCESS_ON_DEMAND")]
     pub fn on_demand<T: Transport>(self, can: &'a Can<OnDemand<T, A>>) -> OnDemandBuilder<'a, T, A>
     where
@@ -144,7 +143,7 @@ impl<'a, A: Access> RegionBuilder<'a, A> {
     }
 }
 
-/// An [`OnDemandRegion`] to be created ([`RegionBuilder::on_demand`]).
+/// Builds an [`OnDemandRegion`]. Returned by [`RegionBuilder::on_demand`].
 #[must_use = "`create` or `create_in` registers the region"]
 pub struct OnDemandBuilder<'a, T, A>
 where
@@ -158,7 +157,7 @@ impl<T, A: Access> OnDemandBuilder<'_, T, A>
 where
     OnDemand<T, A>: Ability,
 {
-    /// Registers `len` bytes, zeroed, that the region allocates (`ibv_reg_mr`).
+    /// Allocates and registers `len` bytes, initially zero (`ibv_reg_mr`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -168,13 +167,13 @@ where
         Ok(self.create_in(Pages::new(REGISTER, len)?)?)
     }
 
-    /// Registers all of `memory` (`ibv_reg_mr`). [`OnDemandRegion::destroy`] gives it back.
+    /// Registers all of `memory` (`ibv_reg_mr`). [`OnDemandRegion::destroy`] returns it.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if the proof is another
-    /// context's; otherwise as for [`register`](ProtectionDomain::register).
+    /// The memory, with [`ErrorKind::ContextMismatch`] if `can` comes from another context, and
+    /// otherwise as for [`register`](ProtectionDomain::register).
     pub fn create_in<M: Memory + Allows<call::Register<A>>>(
         self,
         memory: M,
@@ -203,12 +202,12 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
         self.region.as_ptr()
     }
 
-    /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
+    /// Always false: empty regions are rejected ([R6.4](crate::guide::rules#r6-4)).
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The key with which a peer reaches the region: see [`MemoryRegion::remote`].
+    /// The key with which a peer accesses the region: see [`MemoryRegion::remote`].
     pub fn remote(&self) -> RemoteSlice<A::Key>
     where
         MemoryRegion<A, M>: Allows<call::RemoteKey>,
@@ -243,11 +242,11 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
         self.region.write_at(offset, bytes)
     }
 
-    /// The 8 bytes at `offset` as an atomic: see [`MemoryRegion::cell`].
+    /// Returns the 8 bytes at `offset` as an atomic: see [`MemoryRegion::cell`].
     ///
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
-    /// not at a multiple of 8.
+    /// if their address is not a multiple of 8.
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
         MemoryRegion<A, M>: Allows<call::CellAt>,
@@ -255,28 +254,27 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
         self.region.cell(offset)
     }
 
-    /// Has the device fetch the pages of `len` bytes from `offset` on before they are touched, and
-    /// returns when it has (`ibv_advise_mr` with `IBV_ADVISE_MR_FLAG_FLUSH`). [`OnDemandRegion`]
-    /// has an example.
+    /// Prefetches the pages of `len` bytes at `offset`, and returns when the device has done so
+    /// (`ibv_advise_mr` with `IBV_ADVISE_MR_FLAG_FLUSH`). [`OnDemandRegion`] has an example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] if the bytes end beyond the region
-    /// ([R20.3](crate::guide::rules#r20-3)). [`ErrorKind::Unsupported`] if the device or its
-    /// library has no such verb, or not this advice. Otherwise [`ErrorKind::Os`] with the errno:
-    /// EPERM if what is read-only is to be written ([R20.4](crate::guide::rules#r20-4)), EFAULT if
-    /// a page cannot be had.
+    /// - [`ErrorKind::Limit`]: the bytes exceed the region ([R20.3](crate::guide::rules#r20-3)).
+    /// - [`ErrorKind::Unsupported`]: the device or its library does not support the verb or this
+    ///   advice.
+    /// - [`ErrorKind::Os`] with the errno: EPERM for [`PrefetchWrite`](Advice::PrefetchWrite) of a
+    ///   read-only region ([R20.4](crate::guide::rules#r20-4)), EFAULT if a page is not available.
     #[doc(alias = "ibv_advise_mr")]
     pub fn prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
         self.advise(advice, FLUSH, offset, len)
     }
 
-    /// Like [`prefetch`](Self::prefetch), but it does not wait for the device: pages come in the
-    /// background, or do not.
+    /// Like [`prefetch`](Self::prefetch), but does not wait for the device: it prefetches in the
+    /// background, or not at all.
     ///
     /// # Errors
-    /// As for [`prefetch`](Self::prefetch), but that nothing tells of a page that cannot be had.
+    /// As for [`prefetch`](Self::prefetch), except that an unavailable page is not reported.
     #[doc(alias = "ibv_advise_mr")]
     pub fn start_prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
         self.advise(advice, 0, offset, len)
@@ -295,8 +293,8 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
         region.advise(advice.to_c(), flags, &mut list).map_err(|errno| match errno {
             libc::EOPNOTSUPP | libc::ENOSYS => {
                 let why = Errno(errno);
-                let lacks = format!("this device or its library has no such advice ({why})");
-                let instead = "leave it out: pages come when they are touched";
+                let lacks = format!("the device or its library lacks this advice ({why})");
+                let instead = "leave it out: the device faults in pages on access";
                 let asked = asked();
                 Error::new(ADVISE, ErrorKind::Unsupported { asked, lacks, instead })
             }
@@ -307,22 +305,22 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
         })
     }
 
-    /// Deregisters the memory (`ibv_dereg_mr`) and gives it back.
+    /// Deregisters the memory (`ibv_dereg_mr`) and returns it.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno, and the region is given back: its
-    /// memory stays registered ([R6.9](crate::guide::rules#r6-9)).
+    /// [`ErrorKind::Os`] with the errno, and the region, whose memory stays registered
+    /// ([R6.9](crate::guide::rules#r6-9)).
     pub fn destroy(self) -> Result<M, Refused<Self>> {
         self.region.destroy().map_err(|refused| refused.map(|region| OnDemandRegion { region }))
     }
 }
 
-/// The longest piece of a range in one element of a list, which has 32 bits for a length.
+/// The longest range in one element of a list, whose length has 32 bits.
 const LONGEST: usize = 1 << 30;
 
-/// So many bytes as a list of scatter/gather elements.
+/// Splits `len` bytes into scatter/gather elements.
 fn elements(at: u64, lkey: u32, len: usize) -> Vec<ibv_sge> {
     let element = |start: usize| {
         let length = (len - start).min(LONGEST) as u32;

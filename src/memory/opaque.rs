@@ -1,4 +1,4 @@
-//! Regions in memory that something else uses as well, of which no safe code sees a byte.
+//! Regions in memory that other code uses as well. Safe code cannot access the bytes.
 
 #![allow(unsafe_code)] // registers whatever the caller says
 
@@ -14,19 +14,20 @@ use crate::sys::control::Holds;
 use crate::sys::types::ibv_mr;
 use crate::terms::error::{Error, ErrorKind, Refused};
 
-/// Memory that something else uses while it is registered: an allocation of the application, of
-/// another library or driver, or a region that C registered.
+/// Memory that other code uses while it is registered: an allocation of the application, of another
+/// library or driver, or a region that C registered.
 ///
 /// A region in it has [pieces](MemoryRegion::piece), [keys](MemoryRegion::remote) and
-/// [`as_ptr`](MemoryRegion::as_ptr) as any other, and no safe access to bytes: no `read_at`, no
-/// `write_at`, no cells. So the same bytes may be registered any number of times, on any number of
-/// devices and protection domains, and registrations may overlap. One `unsafe` call registers them
-/// ([`RegionBuilder::opaque`]), and the keeper `K` keeps them mapped.
+/// [`as_ptr`](MemoryRegion::as_ptr) like any other, but no safe access to its bytes: no `read_at`,
+/// no `write_at`, no cells. So you can register the same bytes any number of times, on any number
+/// of devices and protection domains, and registrations can overlap. One `unsafe` call registers
+/// them ([`RegionBuilder::opaque`]), and the keeper `K` keeps them mapped.
 ///
 /// The keeper is dropped once, on any thread: after `ibv_dereg_mr` returned 0, and after all work
-/// that names the region has completed or its queue was destroyed. Where the
-/// [provider](crate::Context::provider) cannot promise that peers' requests are over by then, it is
-/// never dropped, as other memory is not. [`destroy`](MemoryRegion::destroy) gives it back.
+/// requests that name the region have completed or their queue was destroyed. If the
+/// [provider](crate::Context::provider) cannot guarantee that peers' requests are finished by then,
+/// the keeper is never dropped, as with other memory. [`destroy`](MemoryRegion::destroy) returns
+/// it.
 ///
 /// ```
 /// use proverbs::prelude::*;
@@ -36,10 +37,10 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 ///
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
 /// #     proverbs::loopback::pair()?;
-/// let table: Arc<[AtomicU64]> = (0..512).map(AtomicU64::new).collect(); // the application's
+/// let table: Arc<[AtomicU64]> = (0..512).map(AtomicU64::new).collect(); // application data
 /// let base = NonNull::from(&table[..]).cast();
 /// let register = |pd: &ProtectionDomain| {
-///     // SAFETY: the keeper is the table, which all code touches by atomics of 8 bytes.
+///     // SAFETY: the keeper is the table, which all code accesses with 8-byte atomics.
 ///     unsafe { pd.region::<RemoteReadWrite>().opaque(base, 4096, table.clone()) }
 /// };
 /// let other = context.alloc_pd()?;
@@ -49,7 +50,7 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 /// let mut buf = pool.take().ok_or("no buffer")?;
 /// buf.copy_from(&7u64.to_ne_bytes())?;
 /// a.post_send(wr::RdmaWrite::new(buf, regions[0].remote().slice(8, 8)?.write()))?;
-/// table[2].fetch_add(1, Ordering::Relaxed); // meanwhile
+/// table[2].fetch_add(1, Ordering::Relaxed); // at the same time
 /// proverbs::loopback::poll(&mut cq, 1)?;
 /// assert_eq!(table[1].load(Ordering::Relaxed), 7);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -60,7 +61,7 @@ pub struct Opaque<K, P = Writable> {
 }
 
 impl<K, P> Opaque<K, P> {
-    /// The keeper, once the region is gone.
+    /// Returns the keeper, after the region was destroyed.
     pub fn into_keeper(self) -> K {
         self.keeper
     }
@@ -72,7 +73,7 @@ impl<K: 'static> HasPieces for Opaque<K> {}
 impl<K: 'static> HasSources for Opaque<K, ReadOnly> {}
 
 impl<A: Access> RegionBuilder<'_, A> {
-    /// Registers `len` bytes at `base`, which something else uses as well and `keeper` keeps
+    /// Registers `len` bytes at `base` that other code uses as well and that `keeper` keeps mapped
     /// (`ibv_reg_mr`). [`Opaque`] has an example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -89,11 +90,11 @@ impl<A: Access> RegionBuilder<'_, A> {
     ///    live reference).
     /// 3. Bytes that a device may read are not changed through a reference.
     ///
-    /// The range is mapped in this process. An address that only a device can use, such as a GPU's,
-    /// is [`region_from_raw`](ProtectionDomain::region_from_raw)'s. The keeper may be `()` if the
-    /// range stays mapped for the rest of the program.
+    /// The range is mapped in this process. For an address that only a device can use, such as an
+    /// address in a GPU, use [`region_from_raw`](ProtectionDomain::region_from_raw). The keeper can
+    /// be `()` if the range stays mapped for the rest of the program.
     ///
-    /// The first clause is broken here:
+    /// This example breaks the first clause:
     ///
     /// ```no_run
     /// # use proverbs::prelude::*;
@@ -101,14 +102,14 @@ impl<A: Access> RegionBuilder<'_, A> {
     /// fn broken(pd: &ProtectionDomain) -> Result<MemoryRegion<RemoteWrite, Opaque>, proverbs::Error> {
     ///     let table: Box<[AtomicU64]> = (0..512).map(AtomicU64::new).collect();
     ///     let base = NonNull::from(&table[..]).cast();
-    ///     // BROKEN: `()` keeps nothing, so the table is freed at the end of this function, and
-    ///     // peers write to memory that has another owner by then.
+    ///     // BROKEN: `()` does not keep the table. It is freed at the end of this function, and
+    ///     // peers then write to memory that has another owner.
     ///     Ok(unsafe { pd.region().opaque(base, 4096, ()) }?)
     /// }
     /// # type Opaque = proverbs::memory::Opaque<()>;
     /// ```
     ///
-    /// The second one:
+    /// This example breaks the second clause:
     ///
     /// ```no_run
     /// # use proverbs::prelude::*;
@@ -118,14 +119,14 @@ impl<A: Access> RegionBuilder<'_, A> {
     ///     let base = NonNull::from(&mut *flags).cast();
     ///     let region = unsafe { pd.region::<RemoteWrite>().opaque(base, 4096, ()) }?;
     ///     // BROKEN: `flags` is a live reference. The compiler may read the byte once, before the
-    ///     // loop, and never see that a peer writes it.
+    ///     // loop, and never see the write of a peer.
     ///     while flags[0] == 0 {}
     ///     # drop(region);
     ///     Ok(())
     /// }
     /// ```
     ///
-    /// The third one:
+    /// This example breaks the third clause:
     ///
     /// ```no_run
     /// # use proverbs::prelude::*;
@@ -137,22 +138,22 @@ impl<A: Access> RegionBuilder<'_, A> {
     ///     // BROKEN: the bytes change through a reference while a peer may read them. The compiler
     ///     // may move the two stores, or use the first byte for other values in between.
     ///     log[1] = 7;
-    ///     log[0] = 1; // "there is an entry"
+    ///     log[0] = 1; // "an entry exists"
     ///     # drop(region);
     ///     Ok(())
     /// }
     /// ```
     ///
-    /// On the [loopback](crate::loopback) device the accesses of the device are those of Rust code,
-    /// so `base` must be a pointer that may still be used for them: a later `&mut` to the bytes
-    /// ends it, and so does a move of a `Box` of them (see [`opaque_in`](Self::opaque_in)). That
-    /// device touches the bytes that are transferred and none beside them, by relaxed atomic
-    /// accesses to aligned units of 8, 4, 2 and 1 bytes, the largest that fits first. A program's
-    /// access at the same time is free of data races in Rust's model if it is atomic and of the
-    /// same size. Other devices are not part of that model.
+    /// The [loopback](crate::loopback) device accesses the bytes as Rust code, so `base` must be a
+    /// pointer that stays valid for that. A later `&mut` to the bytes invalidates it, and so does a
+    /// move of a `Box` that owns them (see [`opaque_in`](Self::opaque_in)). That device accesses
+    /// only the transferred bytes, with relaxed atomic accesses to aligned units of 8, 4, 2 and 1
+    /// bytes, the largest that fits first. A concurrent access of the program is free of data races
+    /// in Rust's memory model if it is atomic and has the same size. Other devices are not part of
+    /// that model.
     ///
     /// # Errors
-    /// As for [`register`](ProtectionDomain::register). The keeper comes back in the error.
+    /// The keeper, with the error as for [`register`](ProtectionDomain::register).
     #[doc(alias = "ibv_reg_mr")]
     pub unsafe fn opaque<K: Send + 'static>(
         self,
@@ -165,9 +166,10 @@ impl<A: Access> RegionBuilder<'_, A> {
         unsafe { self.opaque_in(keeper, |_| range) }
     }
 
-    /// The same with a keeper that owns the bytes itself, such as a `Box` or a `Vec`: `range` tells
-    /// them, after the keeper was moved for the last time before the region is gone. (A `Box` that
-    /// is moved claims its bytes for itself alone, which ends pointers that were made before.)
+    /// Like [`opaque`](Self::opaque), for a keeper that owns the bytes itself, such as a `Box` or a
+    /// `Vec`. `range` returns the bytes. It is called after the last move of the keeper before the
+    /// region is destroyed. (Moving a `Box` asserts unique access to its bytes, which invalidates
+    /// earlier pointers.)
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -176,7 +178,7 @@ impl<A: Access> RegionBuilder<'_, A> {
     /// # use std::ptr::NonNull;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let bytes: Box<[u8]> = vec![1; 4096].into();
-    /// // SAFETY: the box is the only owner, and nothing else touches the bytes.
+    /// // SAFETY: the box is the only owner, and no other code accesses the bytes.
     /// let region = unsafe {
     ///     pd.region::<RemoteReadWrite>().opaque_in(bytes, |bytes| NonNull::from(&mut bytes[64..]))
     /// }?;
@@ -200,9 +202,10 @@ impl<A: Access> RegionBuilder<'_, A> {
         unsafe { register(self.pd, keeper, range) }
     }
 
-    /// The same for a region that no device writes: it is registered without LOCAL_WRITE
-    /// ([R6.3](crate::guide::rules#r6-3)). Its pieces are [`source`](MemoryRegion::source)s. Shared
-    /// references to the bytes may live on, and the pages may be mapped read-only.
+    /// Like [`opaque`](Self::opaque), for a region that no device writes: it is registered without
+    /// LOCAL_WRITE ([R6.3](crate::guide::rules#r6-3)). Its pieces are
+    /// [`source`](MemoryRegion::source)s. Shared references to the bytes may continue to exist, and
+    /// the pages may be mapped read-only.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -213,7 +216,7 @@ impl<A: Access> RegionBuilder<'_, A> {
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let weights: Arc<[u8]> = Arc::from(*b"used here, and read by peers");
     /// let base = NonNull::from(&weights[5..]).cast();
-    /// // SAFETY: the keeper keeps the bytes, and nothing changes them.
+    /// // SAFETY: the keeper keeps the bytes, and no code changes them.
     /// let region = unsafe {
     ///     pd.region::<RemoteRead>().opaque_read_only(base, 23, weights.clone())
     /// }?;
@@ -222,9 +225,9 @@ impl<A: Access> RegionBuilder<'_, A> {
     /// ```
     ///
     /// # Safety
-    /// As for [`opaque`](Self::opaque): the first clause and the third. On the loopback device,
-    /// which reads such memory without atomics, nothing in this process changes the bytes while a
-    /// transfer reads them; a region of [`opaque`](Self::opaque) has no such limit.
+    /// The first and third clause of [`opaque`](Self::opaque). The loopback device reads such
+    /// memory without atomics, so there no code of this process may change the bytes while a
+    /// transfer reads them. A region of [`opaque`](Self::opaque) does not have this limit.
     ///
     /// # Errors
     /// As for [`opaque`](Self::opaque).
@@ -251,12 +254,12 @@ unsafe fn register<A: Access, K: Send + 'static, P: RegistersAs<A>>(
     range: impl FnOnce(&mut K) -> NonNull<[u8]>,
 ) -> Result<MemoryRegion<A, Opaque<K, P>>, Refused<K>> {
     let mut memory = Box::new(Opaque::<K, P> { keeper, _is: PhantomData });
-    // The box of the memory is moved from here on, and the keeper in it is not.
+    // From here on the box is moved, but the keeper inside it is not.
     let range = range(&mut memory.keeper);
     let access = (AccessFlags::from_bits_retain(A::FLAGS), P::IS_WRITABLE);
     let all = |range: NonNull<[u8]>| Ok((0, range.len(), ()));
-    // SAFETY: the keeper keeps the range mapped (this function's contract). Nothing else is asked
-    // of memory that is opaque: there is no safe access to its bytes.
+    // SAFETY: the keeper keeps the range mapped (this function's contract). Opaque memory has no
+    // other requirement, because there is no safe access to its bytes.
     let region = unsafe { Registered::in_box(pd, memory, range, access, Holds::Opaque, all) };
     match region {
         Ok((region, ())) => Ok(MemoryRegion::of(region)),
@@ -265,12 +268,14 @@ unsafe fn register<A: Access, K: Send + 'static, P: RegistersAs<A>>(
 }
 
 impl ProtectionDomain {
-    /// A region that C registered with the rights `A` or more, such as by `ibv_reg_mr_iova` or
-    /// `mlx5dv_reg_dmabuf_mr`. It stays C's: `keeper` deregisters it when it is dropped, or
-    /// something else does later. The memory may have bytes for the processor or none.
+    /// Wraps a region that C registered with the rights `A` or more, such as with `ibv_reg_mr_iova`
+    /// or `mlx5dv_reg_dmabuf_mr`.
     ///
-    /// `base` is the address of the first byte in work requests: `mr->addr` of `ibv_reg_mr`, and
-    /// the iova of other verbs (`ptr::without_provenance_mut(iova)`). `len` is the length of the
+    /// C keeps owning it: `keeper` deregisters it when dropped, or other code does so later. The
+    /// processor may or may not be able to access the memory.
+    ///
+    /// `base` is the address of the first byte in work requests: `mr->addr` for `ibv_reg_mr`, and
+    /// the iova for other verbs (`ptr::without_provenance_mut(iova)`). `len` is the length of the
     /// region, which not every verb stores in `mr->length`.
     ///
     /// ```no_run
@@ -291,7 +296,7 @@ impl ProtectionDomain {
     /// unsafe impl std::marker::Send for Registration {}
     /// impl Drop for Registration {
     ///     fn drop(&mut self) {
-    ///         // SAFETY: it was registered in `share`, and no work names it any more.
+    ///         // SAFETY: it was registered in `share`, and no work request uses it any more.
     ///         unsafe { ibv_dereg_mr(self.0.as_ptr()) };
     ///     }
     /// }
@@ -313,11 +318,11 @@ impl ProtectionDomain {
     /// # Safety
     /// - As for [`RegionBuilder::opaque`], with the rights that C registered.
     /// - `mr` is a region of libibverbs, and live until `keeper` is dropped.
-    /// - The `len` bytes at `base` are the region's, as work requests address it.
+    /// - The `len` bytes at `base` belong to the region, as work requests address it.
     ///
     /// # Errors
-    /// The keeper comes back. [`ErrorKind::PdMismatch`] if the region is of another domain
-    /// ([R6.8](crate::guide::rules#r6-8)), [`ErrorKind::Os`] with EINVAL if `len` is 0
+    /// The keeper, with [`ErrorKind::PdMismatch`] if the region belongs to another domain
+    /// ([R6.8](crate::guide::rules#r6-8)), or [`ErrorKind::Os`] with EINVAL if `len` is 0
     /// ([R6.4](crate::guide::rules#r6-4)).
     #[doc(alias = "mlx5dv_reg_dmabuf_mr")]
     pub unsafe fn region_from_raw<A: Access, K: Send + 'static>(
@@ -331,12 +336,13 @@ impl ProtectionDomain {
         unsafe { from_raw(self, mr, base, len, keeper, false) }
     }
 
-    /// The same for a region that C gives away: it is deregistered here (`ibv_dereg_mr`) when the
-    /// region and all work that names it are gone, and then `keeper` is dropped.
+    /// Like [`region_from_raw`](Self::region_from_raw), but takes ownership of the region. It is
+    /// deregistered (`ibv_dereg_mr`) when the region was dropped and all work requests that name it
+    /// are finished. Then `keeper` is dropped.
     ///
     /// # Safety
-    /// As for [`region_from_raw`](Self::region_from_raw), and nothing else deregisters the region.
-    /// The keeper keeps the memory alone. If an error comes back, the region is still C's.
+    /// As for [`region_from_raw`](Self::region_from_raw), and no other code deregisters the region.
+    /// The keeper keeps only the memory. If this fails, C still owns the region.
     ///
     /// # Errors
     /// As for [`region_from_raw`](Self::region_from_raw).
@@ -368,10 +374,10 @@ unsafe fn from_raw<A: Access, K: Send + 'static>(
         let what = "the region and the protection domain";
         Error::new(VERB, ErrorKind::PdMismatch { what })
     } else if len == 0 {
-        Error::os(VERB, libc::EINVAL, "0 bytes: memory that is registered has some")
+        Error::os(VERB, libc::EINVAL, "cannot register 0 bytes")
     } else {
         let memory = Box::new(Opaque::<K> { keeper, _is: PhantomData });
-        // SAFETY: asked of the caller, in the same words.
+        // SAFETY: this function has the same contract.
         let region = unsafe { Registered::from_c(pd, mr, base, len, memory, is_ours) };
         return Ok(MemoryRegion::of(region));
     };

@@ -1,19 +1,21 @@
-//! Pieces of regions that are open to the fabric.
+//! Pieces of regions that peers may access.
 
-#![allow(unsafe_code)] // looks at the region that a handle keeps
+#![allow(unsafe_code)] // accesses the region that a handle keeps
 
 use crate::memory::OutOfBounds;
 use crate::memory::header::Handle;
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle};
 use crate::memory::registered::Registered;
 
-/// A handle to a piece of an open region, to be posted: the source of a SEND or WRITE, the sink of
-/// a READ. It keeps the region registered. Neither making nor cloning nor dropping it
-/// allocates or locks once as many handles were in use before; and one that came back may be posted
-/// again.
+/// A handle to a piece of a [`MemoryRegion`](crate::MemoryRegion), to be posted: the source of a
+/// SEND or WRITE, or the destination of a READ.
 ///
-/// [`MemoryRegion::piece`](crate::MemoryRegion::piece) makes it, and the completion gives it back.
-/// [`set_range`](Self::set_range) makes it another piece of the same region, for a third of what a
+/// [`MemoryRegion::piece`](crate::MemoryRegion::piece) creates it, and the completion returns it.
+/// It keeps the region registered. Once the region has had as many handles at a time, creating,
+/// cloning and dropping one neither allocates nor locks.
+///
+/// You can post a returned handle again. [`set_range`](Self::set_range) moves it to another piece
+/// of the same region, at a third of the cost of a new handle.
 /// new handle costs.
 ///
 /// ```
@@ -23,7 +25,7 @@ use crate::memory::registered::Registered;
 ///
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
 /// #     proverbs::loopback::pair_of::<Copier>()?;
-/// let mine = pd.register::<RemoteRead>(64)?; // open to peers, and posted from here as well
+/// let mine = pd.register::<RemoteRead>(64)?; // peers read it, and we post it
 /// # let region = pd.register::<RemoteAll>(64)?;
 /// # let theirs = region.remote();
 /// # region.write_at(0, b"at the peer")?;
@@ -36,24 +38,25 @@ use crate::memory::registered::Registered;
 /// assert_eq!(&read, b"at the peer");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-// Invariants: the memory that it keeps is a region. Its type tag is that of as many bytes as it had
-// at its longest, or of more.
+// Invariants: the handle keeps a region. Its type tag is for the largest length that it has had, or
+// for more.
 #[repr(transparent)]
 pub struct OpenBuf(OwningHandle);
 
 impl OpenBuf {
-    /// A new handle to `len` bytes, that keeps a region alive.
+    /// Creates a handle to `len` bytes, which keeps a region alive.
     #[inline(always)]
     pub(crate) fn new(mut lent: OwningHandle, len: usize) -> Self {
-        // INVARIANT: its type tag is that of its length, or of more, and its kept memory a region.
+        // INVARIANT: its type tag is for its length or more, and it keeps a region.
         lent.set_longest(len);
         OpenBuf(lent)
     }
 
-    /// Makes the handle one to `len` bytes from `offset` on, in the same region, as C sets `addr`
-    /// and `length` of an `ibv_sge` for each work request. A program whose answers lie in one
-    /// region keeps the handles that completions bring, and sets the range of one before it posts
-    /// it again. The word that the program gave it ([`set_id`](Self::set_id)) stays.
+    /// Moves the handle to the `len` bytes at `offset` of the same region, as C sets `addr` and
+    /// `length` of an `ibv_sge` for each work request.
+    ///
+    /// A program whose replies are in one region keeps the handles that completions return, and
+    /// sets the range of one before it posts it again. The [`id`](Self::id) does not change.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -66,9 +69,9 @@ impl OpenBuf {
     /// table.write_at(128, b"an answer")?;
     /// # let theirs = pd.register::<RemoteWrite>(64)?;
     /// # let at_peer = theirs.remote().write();
-    /// let mut spare = Some(table.piece(0, 64)?); // one handle, for all answers
+    /// let mut spare = Some(table.piece(0, 64)?); // one handle for all replies
     /// for (offset, len) in [(128, 9), (131, 6), (0, 0)] {
-    ///     let mut answer = spare.take().ok_or("it is with the device")?;
+    ///     let mut answer = spare.take().ok_or("the device owns it")?;
     ///     answer.set_range(offset, len)?;
     ///     a.post_send(wr::RdmaWrite::new(answer, at_peer))?;
     ///     spare = proverbs::loopback::poll(&mut cq, 1)?.remove(0);
@@ -77,19 +80,19 @@ impl OpenBuf {
     /// let mut answer = spare.ok_or("it has completed")?;
     /// let error = answer.set_range(4090, 9).unwrap_err();
     /// assert_eq!(error.to_string(), "9 bytes at offset 4090 exceed the region of 4096 bytes");
-    /// assert_eq!(answer.len(), 0); // as it was
+    /// assert_eq!(answer.len(), 0); // unchanged
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As for [`MemoryRegion::piece`](crate::MemoryRegion::piece): [`OutOfBounds`] if the bytes are
-    /// not all inside the region, or if there are more than 2^32 - 2 of them
-    /// ([R3.8](crate::guide::rules#r3-8)). The handle is as it was.
+    /// not all inside the region, or if `len` exceeds 2^32 - 2 ([R3.8](crate::guide::rules#r3-8)).
+    /// The handle is then unchanged.
     #[inline]
     #[allow(clippy::needless_question_mark)] // the usual result stays in registers
     pub fn set_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
         let region = self.region();
-        // Some bytes, and not more than the type tag is of.
+        // At least one byte, and not more than the type tag allows.
         if len.wrapping_sub(1) < self.0.longest() && region.check(offset, len).is_ok() {
             self.header().set_place(region.at(offset), len as u32);
             return Ok(());
@@ -97,36 +100,36 @@ impl OpenBuf {
         Ok(self.set_other_range(offset, len)?)
     }
 
-    /// Also to no bytes, or to more than ever before; or it says what is wrong.
+    /// Also accepts length 0 and a new largest length. Otherwise returns the error.
     #[cold]
     #[inline(never)]
     fn set_other_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
         let HandleBytes { addr, len, type_tag, .. } = self.region().piece(offset, len)?;
-        // INVARIANT: the type tag is that of this length.
+        // INVARIANT: the type tag is for this length.
         self.header().set_type_tag(type_tag);
         self.header().set_place(addr, len);
         self.0.set_longest(len as usize);
         Ok(())
     }
 
-    /// Whether a provider may copy there by the processor.
+    /// Whether the processor can access the bytes, so that a provider can copy them.
     #[inline(always)]
     pub(crate) fn has_bytes(&self) -> bool {
         self.region().has_bytes()
     }
 
-    /// The region that it is a piece of.
+    /// The region of the piece.
     #[inline(always)]
     fn region(&self) -> &Registered {
         match self.0.kept() {
             KeptAlive::Region(region) => region,
-            // SAFETY: its kept memory is a region (invariant).
+            // SAFETY: it keeps a region (invariant).
             _ => unsafe { std::hint::unreachable_unchecked() },
         }
     }
 
-    /// The address of the first byte. [`MemoryRegion::as_ptr`](crate::MemoryRegion::as_ptr) says
-    /// what it may be used for, and how long.
+    /// The address of the first byte. See [`MemoryRegion::as_ptr`](crate::MemoryRegion::as_ptr) for
+    /// its permitted uses and its lifetime.
     pub fn as_ptr(&self) -> *mut u8 {
         self.header().addr()
     }
@@ -141,8 +144,8 @@ impl OpenBuf {
         self.len() == 0
     }
 
-    /// The program's own word, 0 at first: C's `wr_id`. The completion brings it with the handle,
-    /// and a clone begins with the same.
+    /// Your own number, initially 0, which replaces C's `wr_id`. It returns with the handle in the
+    /// completion. A clone starts with the same number.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -157,18 +160,17 @@ impl OpenBuf {
         self.0.id()
     }
 
-    /// Sets the program's own word: see [`id`](Self::id).
+    /// Sets the number that [`id`](Self::id) returns.
     pub fn set_id(&mut self, id: u64) {
         self.0.set_id(id);
     }
 }
 
 impl Clone for OpenBuf {
-    /// Another handle to the same bytes, with the same word.
+    /// Creates another handle to the same bytes, with the same [`id`](OpenBuf::id).
     #[inline]
     fn clone(&self) -> Self {
-        // INVARIANT: the type tag is at least that of its length, and its kept memory the same
-        // region.
+        // INVARIANT: the type tag is for at least this length, and the clone keeps the same region.
         OpenBuf::new(self.0.clone(), self.len())
     }
 }

@@ -1,31 +1,32 @@
-//! Finds the buffers that destroyed or reset queues left orphaned, by what their headers say.
+//! Finds the buffers that destroyed or reset queues left orphaned, by their headers.
 //!
-//! # Why each is found, and goes back once
+//! # Why each is found and returned once
 //!
-//! A handle is with a queue while its header names the queue's counter. Posting writes the name
-//! before the device has the handle. Taking a handle out of a completion clears it before that
+//! A queue owns a handle while the header names the queue's counter. Posting writes the name before
+//! the device owns the handle. Taking a handle out of a completion clears the name before that
 //! thread gives up its part in the queue's end. The last part sees all of these writes (`Pending`),
-//! and reclaims. So a handle that is still with the queue then has no other owner: no completion
-//! can bring it, and nothing is posted to a queue that is gone. (A header that is with *another*
-//! queue may change meanwhile. It is read atomically, and that queue's counter has another address,
-//! since the counters of both exist.)
+//! and reclaims. So a handle that the queue still owns then has no other owner: no completion can
+//! return it, and nothing is posted to a queue that is gone. (The header of a handle that *another*
+//! queue owns may change at the same time. It is read atomically, and that queue's counter has
+//! another address, because the counters of both exist.)
 //!
-//! Several threads may reclaim from the same queue, if a program asks too. The register's lock puts
-//! them in an order: a handle is taken by clearing the name in its header, so the next thread does
-//! not find it.
+//! Several threads may reclaim from the same queue if the program calls `reclaim` too. The lock
+//! orders them: a handle is taken by clearing the name in its header, so the next thread does not
+//! find it.
 //!
-//! No more is looked at than could be with the queue: buffers of its protection domain that were
-//! taken from their pool at some time. A pool hands out the buffer that came back last, so those
-//! that it never needed are not looked at, however many there are. And no more is looked at than
-//! until as many are found as the queue's counts say are out: pools of which few buffers were taken
-//! come first, so what others hold of a large pool costs nothing where a queue has its buffers of a
-//! small one. (The counts are exact but for work requests without a buffer, for which the search
-//! goes to its end. It does so too if safe code forgot a list of the queue, whose buffers show the
-//! queue as well and are not counted: nobody has their handles any more, so they come back with
-//! what is orphaned. The queue knows that there was one, as lists that end are counted.)
+//! The search only visits handles that the queue can own: buffers of its protection domain that
+//! were ever taken from their pool. A pool hands out the buffer that was returned last, so buffers
+//! that it never needed are not visited, however many there are. The search stops when it has found
+//! as many handles as the queue's counters report outstanding. Pools from which few buffers were
+//! taken come first, so if the queue uses a small pool, the buffers that others hold of a large one
+//! are not visited. (The counters are exact except for work requests without a buffer, for which
+//! the search does not stop early. Nor does it if safe code forgot a list of the queue. The buffers
+//! of that list name the queue as well and are not counted. Their handles are lost, so they are
+//! returned with the orphaned ones. The queue knows about such a list because it counts lists that
+//! end.)
 //!
-//! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
-//! and removes them under the lock before it frees them.
+//! Visited headers are alive: a pool registers its headers before it hands out a handle, and
+//! removes them under the lock before it frees them.
 
 #![allow(unsafe_code)] // looks at headers that others own
 
@@ -38,25 +39,25 @@ use crate::memory::header::{Header, Word};
 use crate::memory::owning_handle::OwningHandle;
 use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
 
-/// The headers of a pool, or a chunk of those of a slab.
+/// The headers of a pool, or one chunk of the headers of a slab.
 ///
 /// # Invariants
-/// - `first` is the exposed address of the first of initialised headers, `stride` bytes apart, of
-///   which those from `untaken` on were never handed out. They live as long as the value is in the
+/// - `first` is the exposed address of the first of initialised headers, `stride` bytes apart. The
+///   headers from `untaken` on were never handed out. They live as long as this value is in the
 ///   list.
 struct Headers {
     first: usize,
     stride: usize,
     untaken: Arc<AtomicU32>,
-    /// Makes owners of handles, which the caller gives up, of the addresses of their headers.
+    /// Creates owners of handles, which the caller gives up, from the addresses of their headers.
     adopt: unsafe fn(Vec<usize>) -> Box<dyn Any>,
 }
 
-/// The headers of the pools and slabs of a protection domain, by the address of the first.
+/// The headers of the pools and slabs of a protection domain, keyed by the address of the first.
 type Pools = BTreeMap<usize, Headers>;
 
-/// The headers of every pool and slab that exists, by the number of its protection domain: a search
-/// does not come by the pools of other domains, however many a process has.
+/// The headers of every pool and slab that exists, keyed by the number of its protection domain, so
+/// that a search skips the pools of other domains.
 fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
     global! {
         static ALL: Mutex<BTreeMap<u32, Pools>> = Mutex::new(BTreeMap::new());
@@ -64,7 +65,7 @@ fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
     lock(&ALL)
 }
 
-/// Handles of one pool that queues left orphaned. Dropped, they go back, all of them, even if a
+/// Handles of one pool that queues left orphaned. Dropping this returns all of them, even if a
 /// user's Drop, which runs with the last handle of a pool, panics.
 struct Orphaned {
     pool: usize,
@@ -72,15 +73,16 @@ struct Orphaned {
     handles: Box<dyn Any>,
 }
 
-/// Enters new headers of a protection domain: `T` begins with one. Those from `untaken` on were
-/// never taken. The entry, not the reference, says how long they live.
+/// Registers new headers of a protection domain. Each `T` begins with one. The headers from
+/// `untaken` on were never taken. The registration, not the reference, determines how long they
+/// must live.
 ///
 /// # Safety
-/// - The word of a handle of these headers is that of an `H`, tags apart.
+/// - The word of a handle of these headers is the word of an `H`, except for tags.
 /// - [`forget`] is called before the headers are freed.
 pub(crate) unsafe fn note<T, H: Word + 'static>(headers: &[T], untaken: Arc<AtomicU32>, pd: u32) {
     /// # Safety
-    /// The handles are of headers with handles `H`, and the caller gives them up.
+    /// The handles belong to headers with handles `H`, and the caller gives them up.
     unsafe fn adopt<H: Word + 'static>(handles: Vec<usize>) -> Box<dyn Any> {
         // SAFETY: the handle is given up (this function's contract). A single buffer is a list of
         // one.
@@ -92,7 +94,7 @@ pub(crate) unsafe fn note<T, H: Word + 'static>(headers: &[T], untaken: Arc<Atom
     domains().entry(pd).or_default().insert(first, headers);
 }
 
-/// Removes headers of a protection domain before they are freed.
+/// Removes the headers of a protection domain before they are freed.
 pub(crate) fn forget<T>(headers: &[T], pd: u32) {
     let mut domains = domains();
     if let Some(pools) = domains.get_mut(&pd) {
@@ -104,25 +106,25 @@ pub(crate) fn forget<T>(headers: &[T], pd: u32) {
 }
 
 impl Headers {
-    /// The headers of buffers that were taken at some time, with their addresses: all that can be
-    /// with a queue.
+    /// The headers of buffers that were ever taken, which are the only ones that a queue can own,
+    /// with their addresses.
     fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
         let &Headers { first, stride, .. } = self;
         (0..self.taken()).map(move |i| {
             let address = first + i * stride;
             let header = ptr::with_exposed_provenance::<Header>(address);
             // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
-            // touched through it, unless the handle is found to be ours.
+            // accessed through it, unless we turn out to own the handle.
             (address, unsafe { &*header })
         })
     }
 
-    /// The number of buffers that were taken at some time.
+    /// The number of buffers that were ever taken.
     fn taken(&self) -> usize {
         self.untaken.load(Ordering::Relaxed) as usize
     }
 
-    /// Takes the handles that are with one of the queues in `quiet`, at most so many.
+    /// Takes the handles that one of the queues in `quiet` owns, at most `most` of them.
     fn take(&self, quiet: &Quiet, most: usize) -> Option<Orphaned> {
         // One comparison skips most headers of other queues.
         let (lowest, highest) = quiet.span();
@@ -136,15 +138,14 @@ impl Headers {
         };
         let handles: Vec<_> = theirs.map(take).collect();
         let (pool, count) = (self.first, handles.len());
-        // SAFETY: each was with a queue whose completions can no longer bring it back (`Quiet`), so
-        // it is ours. That its header says so was taken back under the lock, so no other thread has
-        // it.
+        // SAFETY: each was owned by a queue whose completions can no longer return it (`Quiet`), so
+        // we own it. The name in its header was cleared under the lock, so no other thread has it.
         (count != 0).then(|| Orphaned { pool, count, handles: unsafe { (self.adopt)(handles) } })
     }
 }
 
-/// The number of handles with the queue of these counters in the pool, of its own protection
-/// domain, whose slots begin at `slots`. Counting stops at `most`.
+/// The number of handles that the queue of these counters owns in the pool whose slots begin at
+/// `slots`, in the same protection domain. Counting stops at `most`.
 pub(crate) fn count_posted(slots: usize, counters: &QueueCounters, most: usize) -> usize {
     let domains = domains();
     let pool = domains.get(&counters.pd).and_then(|pools| pools.get(&slots));
@@ -152,8 +153,8 @@ pub(crate) fn count_posted(slots: usize, counters: &QueueCounters, most: usize) 
     headers.filter(|(_, header)| counters.has(header.posted_to())).take(most).count()
 }
 
-/// Takes back all handles that are with one of the queues in `quiet`, of every pool and region.
-/// Returns how many came back.
+/// Returns all handles that the queues in `quiet` own, of every pool and region, and reports how
+/// many there were.
 pub(crate) fn reclaim_everything(quiet: &Quiet) -> Reclaimed {
     #[cfg(debug_assertions)]
     assert_unnamed(quiet);
@@ -163,12 +164,12 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Reclaimed {
     let orphaned = search(quiet, quiet.most());
     let pools = orphaned.iter().map(|of| (of.pool, of.count)).collect();
     let handles = orphaned.iter().filter_map(|of| of.handles.downcast_ref::<Vec<OwningHandle>>());
-    // (They are dropped at the end and outside the lock, so that a user's Drop, even one that
-    // panics, loses nothing.)
+    // (They are dropped at the end and outside the lock, so that a user's Drop, even if it panics,
+    // does not leak anything.)
     Reclaimed { pools, handles: handles.map(Vec::len).sum() }
 }
 
-/// Takes the handles that are with one of the queues in `quiet`, until `most` are found.
+/// Takes the handles that the queues in `quiet` own, until `most` are found.
 fn search(quiet: &Quiet, mut most: usize) -> Vec<Orphaned> {
     // The lock keeps other threads from reclaiming, and keeps each listed header alive.
     let domains = domains();
@@ -176,8 +177,8 @@ fn search(quiet: &Quiet, mut most: usize) -> Vec<Orphaned> {
     let theirs = domains.range(first..=last).filter(|(pd, _)| quiet.is_of(**pd));
     let pools = theirs.flat_map(|(_, pools)| pools.values());
     let mut pools: Vec<_> = pools.filter(|pool| pool.taken() != 0).collect();
-    // The smallest first: so the buffers of a large one are not looked at for a queue with buffers
-    // of a small one.
+    // The smallest pool comes first, so that the buffers of a large one are not visited for a queue
+    // with buffers of a small one.
     pools.sort_unstable_by_key(|pool| pool.taken());
     let mut orphaned = Vec::new();
     for pool in pools {
@@ -191,25 +192,26 @@ fn search(quiet: &Quiet, mut most: usize) -> Vec<Orphaned> {
     orphaned
 }
 
-/// Asserts that counters outlive the headers that name them (see `memory::header`): where nothing
-/// is orphaned, no header of their protection domain does. (Of all domains, the time would grow
-/// with what programs forget.)
+/// Asserts that counters outlive the headers that name them (see `memory::header`): if nothing is
+/// orphaned, no header of their protection domain names them. (Checking all domains would take time
+/// in proportion to the handles that programs forget.)
 #[cfg(debug_assertions)]
 fn assert_unnamed(quiet: &Quiet) {
     for counters in &quiet.over {
         let is_with =
             |pool: &Headers| pool.all().any(|(_, header)| counters.has(header.posted_to()));
         let is_named = domains().get(&counters.pd).is_some_and(|pools| pools.values().any(is_with));
-        assert!(!is_named, "a buffer is with a queue that is over");
+        assert!(!is_named, "a buffer names a queue that has ended");
     }
 }
 
-/// The handles that came back.
+/// The handles that were returned.
 #[derive(Default)]
 pub(crate) struct Reclaimed {
-    /// The pools and slabs of which there were some, by their headers, and how many.
+    /// The pools and slabs with returned handles, identified by their headers, and the number of
+    /// handles.
     pools: Vec<(usize, usize)>,
-    /// The number of shared and open handles, which no pool has.
+    /// The number of shared and open handles, which do not belong to a pool.
     pub handles: usize,
 }
 
@@ -231,8 +233,8 @@ mod tests {
         loopback,
     };
 
-    /// Two threads may look for what is orphaned before either drops what it found: each handle is
-    /// one thread's.
+    /// Two threads may search for orphaned handles before either drops what it found. Each handle
+    /// is found by one of them.
     #[test]
     fn a_orphaned_buffer_is_found_once() {
         let context = loopback::Fabric::new().open_device();
@@ -240,7 +242,7 @@ mod tests {
         let pool = pd.create_pool(2, 8).unwrap();
         let counters = QueueCounters::new(pd.id()).unwrap();
         let buf = pool.take().unwrap();
-        // SAFETY: the counters are there.
+        // SAFETY: the counters exist.
         buf.header()
             .give(unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(&counters), SEND) });
         std::mem::forget(buf);
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!(pool.available(), 2);
     }
 
-    /// So is a handle that shares memory.
+    /// The same for a handle that shares memory.
     #[test]
     fn a_orphaned_piece_is_found_once() {
         let context = loopback::Fabric::new().open_device();
@@ -262,7 +264,7 @@ mod tests {
         let counters = QueueCounters::new(pd.id()).unwrap();
         let region = pd.register::<RemoteRead>(64).unwrap();
         let piece = std::mem::ManuallyDrop::new(region.piece(0, 8).unwrap());
-        // SAFETY: the counters are there.
+        // SAFETY: the counters exist.
         piece
             .header()
             .give(unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(&counters), SEND) });
@@ -277,8 +279,8 @@ mod tests {
         region.destroy().unwrap();
     }
 
-    /// Buffers by themselves, lists of them, and both of a pool that is gone meanwhile: all go
-    /// back.
+    /// Single buffers, lists of them, and both of a pool that was dropped in between: all are
+    /// returned.
     #[test]
     fn what_is_found_goes_home_whatever_it_is() {
         let context = loopback::Fabric::new().open_device();
@@ -287,7 +289,7 @@ mod tests {
             let counted = std::sync::Arc::new(());
             let pool = pd.pool(8).contexts(|_| counted.clone()).create(5).unwrap();
             let counters = QueueCounters::new(pd.id()).unwrap();
-            // SAFETY: the counters are there.
+            // SAFETY: the counters exist.
             let counter =
                 unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(&counters), SEND) };
             let one = || pool.take().unwrap();
@@ -297,7 +299,7 @@ mod tests {
             }
             lists[2].push_front(one());
             for list in lists {
-                // SAFETY: none is empty.
+                // SAFETY: none of them is empty.
                 unsafe { list.first() }.give(counter);
                 std::mem::forget(list);
             }
@@ -315,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Names beside the counters of a queue, and those between two queues, are not theirs.
+    /// Names next to the counters of a queue, and between two queues, do not belong to them.
     #[test]
     fn what_has_another_name_stays() {
         let context = loopback::Fabric::new().open_device();
@@ -326,7 +328,7 @@ mod tests {
         let mut by_address = all.each_ref();
         by_address.sort_by_key(|counters| at(counters));
         let [low, middle, high] = by_address;
-        // SAFETY: the counters are there.
+        // SAFETY: the counters exist.
         let between = unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(middle), SEND) };
         let name = std::ptr::without_provenance;
         let buf = pool.take().unwrap();
@@ -337,14 +339,14 @@ mod tests {
         ] {
             let mut quiet = Quiet::default();
             ends.iter().for_each(|&counters| quiet.add(counters.clone()));
-            // SAFETY: the counters are there.
+            // SAFETY: the counters exist.
             last.header()
                 .give(unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(low), SEND) });
             let search = || domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX);
             buf.header().give(others[0]);
             let found = search();
             assert_eq!(found.as_ref().map(|found| found.count), Some(1));
-            std::mem::forget(found); // this test has it
+            std::mem::forget(found); // this test owns it
             for other in others {
                 buf.header().give(other);
                 assert!(search().is_none());
@@ -354,27 +356,27 @@ mod tests {
         }
     }
 
-    /// A search ends with the last that can be orphaned, and begins with the pool of which the
-    /// fewest buffers were taken.
+    /// A search ends with the last handle that can be orphaned, and starts with the pool from which
+    /// the fewest buffers were taken.
     #[test]
     fn what_others_hold_of_a_large_pool_is_not_looked_at() {
         let context = loopback::Fabric::new().open_device();
         let pd = context.alloc_pd().unwrap();
         let mut pools = [(); 2].map(|()| pd.create_pool(100, 8).unwrap());
-        // The one of which few are taken is not first by its address.
+        // The pool from which few are taken does not have the lowest address.
         pools.sort_by_key(|pool| std::cmp::Reverse(pool.slots()));
         let held: Vec<_> = [(&pools[1], 100), (&pools[0], 3)]
             .into_iter()
             .flat_map(|(pool, count)| std::iter::from_fn(|| pool.take()).take(count))
             .collect();
-        // With more pools of the domain, too.
+        // The same with more pools in the domain.
         let mut others = Vec::new();
         for most in [1, 3, 4, 1, 3, 4] {
             let counters = QueueCounters::new(pd.id()).unwrap();
-            // SAFETY: the counters are there.
+            // SAFETY: the counters exist.
             let counter =
                 unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(&counters), SEND) };
-            // A buffer of the one, the first to be looked at, and two of the other.
+            // One buffer of the pool that is visited first, and two of the other.
             let with = [&held[0], &held[100], &held[101]];
             with.iter().for_each(|buf| buf.header().give(counter));
             counters.end([most, 0]);
@@ -384,7 +386,7 @@ mod tests {
             let returned = reclaim_everything(&quiet);
             let found = [&pools[0], &pools[1]].map(|pool| returned.count_of(pool.slots()));
             assert_eq!(found, [most.min(2) as usize, (most > 2) as usize], "{most}");
-            // They were never lost: this test has them.
+            // They were never lost: this test owns them.
             for (pool, found) in pools.iter().zip(found) {
                 (0..found).for_each(|_| std::mem::forget(pool.take()));
             }
@@ -395,7 +397,7 @@ mod tests {
         }
     }
 
-    /// A death looks at no more buffers than were ever taken, however large their pool is.
+    /// The end of a queue visits only buffers that were ever taken, however large their pool is.
     #[test]
     fn buffers_that_nobody_took_are_not_looked_at() {
         let context = loopback::Fabric::new().open_device();
@@ -412,7 +414,7 @@ mod tests {
         assert_eq!((all.len(), looked_at()), (1000, 1000));
     }
 
-    /// In an arena too, a search reads no header beyond those that were handed out.
+    /// In an arena too, a search only reads headers that were handed out.
     #[test]
     fn a_search_stays_within_the_headers_of_an_arena() {
         let context = loopback::Fabric::new().open_device();

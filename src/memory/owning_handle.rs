@@ -1,13 +1,13 @@
-//! Handles that share memory: each has a header of its own, and keeps the memory alive.
+//! Handles that share memory: each has its own header, and keeps the memory alive.
 //!
 //! # Why each is freed once, and found while it exists
 //!
-//! The headers are those of a slab, which lives as long as what a handle keeps alive. A handle has
-//! one owner, wherever it travels as a word, until it is dropped. Its Drop clears the queue's name
-//! in the header and gives the header back to the slab. The search for orphaned handles touches
-//! that name alone, which is atomic: a header that is used again is written field by field, but for
-//! the name. A handle that the search finds with a queue whose completions can no longer come has
-//! no other owner (`orphaned`), so the search may drop it.
+//! The headers belong to a slab, which lives as long as the memory that a handle keeps alive. A
+//! handle has one owner until it is dropped, wherever it travels as a word. Its Drop clears the
+//! queue's name in the header and returns the header to the slab. The search for orphaned handles
+//! accesses only that name, which is atomic. A reused header is written field by field, except for
+//! the name. If the search finds a handle that is owned by a queue whose completions can no longer
+//! arrive, the handle has no other owner (`orphaned`), so the search may drop it.
 
 #![allow(unsafe_code)] // owns headers that travel as words
 
@@ -23,16 +23,16 @@ use crate::memory::header::{Handle, Header, word};
 use crate::memory::header_slab::HeaderSlab;
 use crate::memory::registered::Registered;
 
-/// A header of a slab, with what its handle keeps alive.
+/// A header of a slab, with the memory that its handle keeps alive.
 #[repr(C)]
 pub(crate) struct OwningHeader {
     header: Header,
-    /// The user's word.
+    /// The user's number.
     id: Cell<u64>,
-    /// There is one while there is a handle.
+    /// Initialised while there is a handle.
     kept: UnsafeCell<MaybeUninit<KeptAlive>>,
-    /// Of a piece of a region: the most bytes that it had at a time. Its type tag is that of so
-    /// many.
+    /// For a piece of a region: the largest length that it has had. Its type tag is for this
+    /// length.
     longest: Cell<usize>,
 }
 
@@ -48,19 +48,19 @@ impl OwningHeader {
     }
 }
 
-/// The memory that a handle keeps alive, and with it the slab of its header.
+/// The memory that a handle keeps alive, together with the slab of its header.
 #[derive(Clone)]
 pub(crate) enum KeptAlive {
     /// A region.
     Region(Arc<Registered>),
     /// A buffer of a pool or an arena.
     Frozen(Frozen),
-    /// Memory of an implicit region, or a memory window. (In a box, so that the enum is two words.)
+    /// Memory of an implicit region, or a memory window. (Boxed, so that the enum has two words.)
     Other(Arc<Box<dyn Any + Send + Sync>>),
 }
 
 impl KeptAlive {
-    /// Neither a region nor a buffer.
+    /// Keeps a value that is neither a region nor a buffer.
     pub fn of<T: Any + Send + Sync>(other: T) -> Self {
         KeptAlive::Other(Arc::new(Box::new(other)))
     }
@@ -68,11 +68,11 @@ impl KeptAlive {
     /// The `T` that it keeps.
     ///
     /// # Panics
-    /// If it is something else.
+    /// If it keeps something else.
     pub fn other<T: Any>(&self) -> &T {
         match self {
-            KeptAlive::Other(other) => other.downcast_ref().expect("of the type that was given"),
-            _ => unreachable!("a handle keeps what it was made with"),
+            KeptAlive::Other(other) => other.downcast_ref().expect("the kept value has this type"),
+            _ => unreachable!("the kept value does not change"),
         }
     }
 }
@@ -84,16 +84,16 @@ pub(crate) struct HandleBytes {
     pub addr: *mut u8,
     pub len: u32,
     pub lkey: u32,
-    /// The type tag of a buffer of this domain and length that is of no pool.
+    /// The type tag of a buffer of this domain and length that does not belong to a pool.
     pub type_tag: u64,
 }
 
-/// A handle with a header of its own, which says where the memory is, keeps it alive and keeps it
-/// registered.
+/// A handle with its own header, which contains the address of the memory, keeps it alive and keeps
+/// it registered.
 ///
 /// # Invariants
-/// `at` is a header with its `kept` memory, which keeps its slab alive, and this is the only handle
-/// to it.
+/// `at` is a header with its `kept` memory, which keeps its slab alive. This is the only handle to
+/// it.
 #[repr(transparent)]
 pub(crate) struct OwningHandle {
     at: NonNull<OwningHeader>,
@@ -101,17 +101,17 @@ pub(crate) struct OwningHandle {
 
 // SAFETY: the handle owns the header, and the kept memory may be used by any thread.
 unsafe impl Send for OwningHandle {}
-// SAFETY: through a shared `OwningHandle` only fields of the header are read that change through an
-// exclusive one alone.
+// SAFETY: a shared `OwningHandle` only reads fields of the header that change only through an
+// exclusive one.
 unsafe impl Sync for OwningHandle {}
 
-// SAFETY: it is one pointer to a `OwningHeader`, which begins with a header, and owns the handle.
+// SAFETY: it is one pointer to an `OwningHeader`, which begins with a header, and owns the handle.
 unsafe impl Handle for OwningHandle {
     const KIND: usize = word::SHARED;
 }
 
-/// A handle to memory that `kept` keeps alive and registered, and the slab with it. (The kept
-/// memory is made where nothing can unwind any more.)
+/// Creates a handle to memory that `kept` keeps alive and registered, together with the slab.
+/// (`kept` is called after the last operation that can unwind.)
 #[inline(always)]
 pub(crate) fn owning_handle(
     slab: &HeaderSlab,
@@ -120,11 +120,11 @@ pub(crate) fn owning_handle(
 ) -> OwningHandle {
     let at = slab.take();
     fill(at, kept(), bytes);
-    // INVARIANT: the header has its kept, and had no handle.
+    // INVARIANT: the header has its kept memory, and had no handle.
     OwningHandle { at: NonNull::from(at) }
 }
 
-/// Handles to the same memory, `n` of them, at least one, each of which keeps it alive.
+/// Creates `n` handles to the same memory, at least one, each of which keeps it alive.
 #[inline(always)]
 pub(crate) fn owning_handles(
     slab: &HeaderSlab,
@@ -135,21 +135,21 @@ pub(crate) fn owning_handles(
     let first = slab.take_chain(n);
     let mut at = first.as_ptr();
     for _ in 0..n {
-        // SAFETY: there are so many headers, which live as long as the slab.
+        // SAFETY: there are `n` headers, which live as long as the slab.
         let header = unsafe { &*at.cast::<OwningHeader>() };
         fill(header, kept(), bytes);
         at = header.header.link.next();
     }
-    // SAFETY: each header has its kept, and had no handle.
+    // SAFETY: each header has its kept memory, and had no handle.
     unsafe { Chain::from_first(first.as_ptr()) }
 }
 
-/// Fills a header that was just taken, and has no handle yet.
+/// Fills a header that was just taken and does not have a handle yet.
 #[inline(always)]
 fn fill(at: &OwningHeader, kept: KeptAlive, bytes: &HandleBytes) {
     at.header.renew(bytes.addr, bytes.len, bytes.lkey, bytes.type_tag);
     at.id.set(0);
-    // SAFETY: the header has no handle yet, so nobody else touches its kept memory.
+    // SAFETY: the header has no handle yet, so no other code accesses its kept memory.
     unsafe { (*at.kept.get()).write(kept) };
 }
 
@@ -167,7 +167,7 @@ impl OwningHandle {
         unsafe { &*self.header().slab.cast() }
     }
 
-    /// The user's word.
+    /// The user's number.
     pub fn id(&self) -> u64 {
         self.at().id.get()
     }
@@ -176,7 +176,7 @@ impl OwningHandle {
         self.at().id.set(id);
     }
 
-    /// The most bytes that a piece had at a time: as `set_longest` said.
+    /// The largest length that a piece has had, as stored by `set_longest`.
     #[inline(always)]
     pub fn longest(&self) -> usize {
         self.at().longest.get()
@@ -189,16 +189,16 @@ impl OwningHandle {
 
     #[inline(always)]
     pub fn kept(&self) -> &KeptAlive {
-        // SAFETY: the header has its kept memory (invariant), as long as its handle.
+        // SAFETY: the header has its kept memory while its handle exists (invariant).
         unsafe { (*self.at().kept.get()).assume_init_ref() }
     }
 
     pub fn kept_mut(&mut self) -> &mut KeptAlive {
-        // SAFETY: as in `kept`; and the only handle is borrowed exclusively.
+        // SAFETY: as in `kept`. The only handle is borrowed exclusively.
         unsafe { (*self.at().kept.get()).assume_init_mut() }
     }
 
-    /// The number of handles that share the memory, and of other owners that it has.
+    /// The number of handles that share the memory, and of its other owners.
     pub fn sharers(&self) -> usize {
         match self.kept() {
             KeptAlive::Region(region) => Arc::strong_count(region),
@@ -207,10 +207,10 @@ impl OwningHandle {
         }
     }
 
-    /// Ends the handle. Its kept memory is the caller's.
+    /// Ends the handle and returns its kept memory.
     #[inline(always)]
     pub fn into_kept(self) -> KeptAlive {
-        /// (With the kept memory, so that nothing is live across a call.)
+        /// (Takes the kept memory, so that no value is live across a call.)
         #[cold]
         #[inline(never)]
         fn put_later(this: ManuallyDrop<OwningHandle>, kept: KeptAlive) -> KeptAlive {
@@ -219,8 +219,8 @@ impl OwningHandle {
             kept
         }
         let this = ManuallyDrop::new(self);
-        // SAFETY: the handle, the only one (invariant), was given up, so the kept memory is read
-        // once, and keeps the slab alive.
+        // SAFETY: the only handle (invariant) was given up, so the kept memory is read once. It
+        // keeps the slab alive.
         let (kept, is_put) = unsafe {
             let kept = (*this.at().kept.get()).assume_init_read();
             (kept, this.slab().put(this.at.cast()))
@@ -230,7 +230,7 @@ impl OwningHandle {
 }
 
 impl Clone for OwningHandle {
-    /// Another header for the same memory, with the same word.
+    /// Creates another header for the same memory, with the same number.
     #[inline]
     fn clone(&self) -> Self {
         let h = self.header();
@@ -246,10 +246,11 @@ impl Clone for OwningHandle {
 }
 
 impl Drop for OwningHandle {
-    /// (In line: most handles are dropped where a completion brings them.)
+    /// (Inlined: most handles are dropped where a completion returns them.)
     #[inline]
     fn drop(&mut self) {
-        // INVARIANT: this is the only handle, and it goes: another is made of it, once.
+        // INVARIANT: this is the only handle, and it is being dropped. One other is created from
+        // it, once.
         drop(OwningHandle { at: self.at }.into_kept());
     }
 }
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
     use crate::loopback;
 
-    /// However a handle ends, its header is used again.
+    /// However a handle ends, its header is reused.
     #[test]
     fn headers_are_used_again() {
         let pd = loopback::Fabric::new().open_device().alloc_pd().unwrap();

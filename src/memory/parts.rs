@@ -1,4 +1,4 @@
-//! Parts of buffers: narrowed to a range, split in two, and joined again.
+//! Parts of buffers: narrowing to a range, splitting in two, and joining.
 
 #![allow(unsafe_code)] // makes and ends handles
 
@@ -14,13 +14,13 @@ use crate::memory::{Buf, Container, OutOfBounds};
 use crate::terms::error::Refused;
 
 impl<C> Buf<C> {
-    /// Narrows the buffer to a range of its bytes: it is what `&buf[range]` is, and has no room for
-    /// more. So a part of it is sent, read or received into where it lies. [`widen`](Self::widen)
-    /// ends it, and so does dropping the buffer.
+    /// Narrows the buffer to a range of its bytes. It then has the bytes of `&buf[range]`, and no
+    /// capacity for more. Use this to send, read or receive a part of the buffer in place.
+    /// [`widen`](Self::widen) undoes it, and so does dropping the buffer.
     ///
-    /// Ranges are counted from where the buffer begins now; the end of an open one is its length.
-    /// An empty range leaves room for one byte, since devices may take a receive of no bytes for
-    /// one of 2^31 ([R3.3](crate::guide::rules#r3-3)).
+    /// The range is relative to the current start of the buffer; an open range ends at its length.
+    /// An empty range has a capacity of one byte, because some devices treat an empty receive as
+    /// one of 2^31 bytes ([R3.3](crate::guide::rules#r3-3)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -35,7 +35,7 @@ impl<C> Buf<C> {
     /// assert_eq!(error.to_string(), "8 bytes at offset 0 exceed the buffer of 7 bytes");
     ///
     /// # let region = pd.register::<RemoteWrite>(64)?;
-    /// a.post_send(wr::RdmaWrite::new(buf, region.remote().write()))?; // 7 bytes
+    /// a.post_send(wr::RdmaWrite::new(buf, region.remote().write()))?; // transmits 7 bytes
     /// let mut buf = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("it had a buffer")?;
     /// buf.widen();
     /// assert_eq!((&buf[..15], buf.len()), (&b"header: payload"[..], 64));
@@ -43,25 +43,25 @@ impl<C> Buf<C> {
     /// ```
     ///
     /// # Errors
-    /// [`OutOfBounds`] if the range goes beyond the buffer's length, or ends before it begins. The
-    /// buffer is as it was.
+    /// [`OutOfBounds`] if the range exceeds the buffer's length, or ends before it starts. The
+    /// buffer is then unchanged.
     pub fn narrow(&mut self, range: impl RangeBounds<usize>) -> Result<(), OutOfBounds> {
         let Range { start, end } = Container::Buffer.range(self.len(), range)?;
-        // At least one byte, and it is one of the buffer's, which has some.
+        // The capacity is at least one byte, which must be one of the buffer's bytes.
         let first = start.min(self.capacity() - 1);
         let len = (end - start) as u32;
         self.header().set_bytes(self.header().addr().wrapping_add(first), len.max(1), len);
         Ok(())
     }
 
-    /// Gives a buffer that was narrowed all of its bytes again. Its length is its capacity then.
+    /// Undoes all narrowing. The length is then the capacity.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
     /// let mut buf = pool.take().ok_or("no buffer")?;
     /// buf.narrow(16..32)?;
-    /// buf.narrow(8..)?; // of those
+    /// buf.narrow(8..)?; // relative to the first
     /// assert_eq!(buf.capacity(), 8);
     /// buf.widen();
     /// assert_eq!((buf.capacity(), buf.len()), (256, 256));
@@ -71,13 +71,13 @@ impl<C> Buf<C> {
         self.slots().widen(self.slot());
     }
 
-    /// Splits a buffer of an [`Arena`](crate::Arena): it keeps its bytes before `at`, and those
-    /// from `at` on are a buffer of their own. Each goes to the device and back by itself;
-    /// [`join`](Self::join) makes one of them again.
+    /// Splits a buffer of an [`Arena`](crate::Arena): it keeps the bytes before `at`, and the bytes
+    /// from `at` on become a new buffer, which is returned. Each can be posted separately.
+    /// [`join`](Self::join) merges them again.
     ///
-    /// The length is split too. A narrowed buffer is split where it is narrowed; widened, each part
-    /// then has the rest on its side. The new buffer has the context that its last use left in its
-    /// header.
+    /// The length is split too. A narrowed buffer is split inside its range; after widening, each
+    /// part also has the rest on its side. The new buffer has the context that the last use of its
+    /// header left there.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -91,8 +91,8 @@ impl<C> Buf<C> {
     /// assert_eq!((&two[..], two.capacity()), (&b"second"[..], 250));
     ///
     /// # let region = pd.register::<RemoteWrite>(64)?;
-    /// a.post_send(wr::RdmaWrite::new(one, region.remote().write()))?; // is with the device
-    /// two[0] = b'S';                                                  // is not
+    /// a.post_send(wr::RdmaWrite::new(one, region.remote().write()))?; // the device owns it
+    /// two[0] = b'S';                                                  // ours
     /// # let mut one = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("it had a buffer")?;
     /// one.join(two)?;
     /// assert_eq!((&one[..], one.capacity()), (&b"first Second"[..], 256));
@@ -100,8 +100,8 @@ impl<C> Buf<C> {
     /// ```
     ///
     /// # Errors
-    /// [`SplitError`]: one part would have no bytes, all headers of the arena are in use, or the
-    /// buffer is a pool's. It is as it was.
+    /// [`SplitError`]: one part would be empty, all headers of the arena are in use, or the buffer
+    /// belongs to a pool. The buffer is then unchanged.
     pub fn split_off(&mut self, at: usize) -> Result<Buf<C>, SplitError> {
         let (len, capacity) = (self.len(), self.capacity());
         let slots = self.slots();
@@ -117,18 +117,18 @@ impl<C> Buf<C> {
             .ok_or_else(|| SplitError::NoHeader { count: slots.count() })?;
         // SAFETY: the handle is new, and given up here.
         let rest = unsafe { Buf::of(rest) };
-        // The slots have the bytes on either side of `at`; of those, what the buffer had.
+        // The slots have the bytes on either side of `at`, limited to the bytes of the buffer.
         self.header().set_bytes(addr, at as u32, len.min(at) as u32);
         let there = (capacity - at) as u32;
         rest.header().set_bytes(addr.wrapping_add(at), there, len.saturating_sub(at) as u32);
         Ok(rest)
     }
 
-    /// Joins the buffer with the one that begins where it ends, in the same
+    /// Joins the buffer with `next`, which must start where it ends in the same
     /// [`Arena`](crate::Arena).
     ///
-    /// The length reaches to the end of what `next` holds. If they were narrowed, what lay between
-    /// them belongs to the buffer again. The context is this one's.
+    /// The new length includes the bytes up to the length of `next`. If the buffers were narrowed,
+    /// the bytes between them belong to the buffer again. The context of `next` is not kept.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -137,7 +137,7 @@ impl<C> Buf<C> {
     /// let mut one = arena.take(96).ok_or("no room")?;
     /// let mut two = one.split_off(32)?;
     /// let three = two.split_off(32)?;
-    /// let three = one.join(three).unwrap_err().into_object(); // `two` is between them
+    /// let three = one.join(three).unwrap_err().into_object(); // fails: `two` is between them
     /// two.join(three)?;
     /// one.join(two)?;
     /// assert_eq!(one.capacity(), 128);
@@ -145,8 +145,8 @@ impl<C> Buf<C> {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError`] if `next` is no neighbour, or both together exceed 2^31 - 64 bytes. Both are
-    /// as they were, and `next` is in the [`Refused`].
+    /// [`JoinError`] if `next` is not adjacent, or if both together exceed 2^31 - 64 bytes. Both
+    /// are then unchanged, and the [`Refused`] contains `next`.
     pub fn join(&mut self, next: Buf<C>) -> Result<(), Refused<Buf<C>, JoinError>> {
         let slots = self.slots();
         let whole = slots.whole(self.slot());
@@ -158,8 +158,8 @@ impl<C> Buf<C> {
         }
         let offset = there.addr().addr().wrapping_sub(here.addr().addr()) as u32;
         let (capacity, len) = (there.capacity(), there.len());
-        // SAFETY: these are handles of the same slots, as both keep their slab alive. If they are
-        // joined, `next` is forgotten below.
+        // SAFETY: these are handles of the same slots, since both keep their slab alive. If they
+        // are joined, `next` is forgotten below.
         let is_joined = is_of_same && unsafe { slots.join(self.slot(), next.slot()) };
         if !is_joined {
             return Err(Refused::new(next, JoinError::NotAdjacent));
@@ -169,13 +169,14 @@ impl<C> Buf<C> {
         Ok(())
     }
 
-    /// The slots that this handle keeps alive.
+    /// The slab that this handle keeps alive.
     pub(super) fn slots(&self) -> &Slab<C> {
         // SAFETY: the handle is borrowed.
         unsafe { slots_of(NonNull::from(self.slot())) }
     }
 
-    /// The number of bytes that a narrowed buffer has before it begins.
+    /// The number of bytes between the start of the whole buffer and the start of its narrowed
+    /// range.
     fn bytes_before(&self) -> usize {
         let slots = self.slots();
         let Bytes { start, .. } = slots.whole(self.slot());
@@ -183,7 +184,7 @@ impl<C> Buf<C> {
     }
 }
 
-/// Why a buffer is not split: the error of [`Buf::split_off`], which leaves it as it was.
+/// The reason why a buffer cannot be split: the error of [`Buf::split_off`].
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -200,19 +201,20 @@ impl<C> Buf<C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SplitError {
-    /// One of the parts would have no bytes.
+    /// One of the parts would be empty.
     NoBytes {
-        /// Where it was to be split.
+        /// The position of the split.
         at: usize,
-        /// The number of bytes that the buffer has.
+        /// The capacity of the buffer in bytes.
         capacity: usize,
     },
-    /// All headers of the arena have a buffer: drop or join some, or make it with more.
+    /// All headers of the arena are in use: drop or join buffers, or create the arena with more
+    /// headers.
     NoHeader {
         /// The number of headers.
         count: usize,
     },
-    /// It is a pool's, which has as many headers as buffers.
+    /// The buffer belongs to a pool, which has only one header per buffer.
     OfPool,
 }
 
@@ -220,16 +222,17 @@ impl fmt::Display for SplitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SplitError::NoBytes { at, capacity } => {
-                write!(f, "a split of {capacity} bytes at {at} leaves a part without bytes")
+                write!(f, "splitting {capacity} bytes at {at} leaves an empty part")
             }
             SplitError::NoHeader { count } => {
                 write!(
                     f,
-                    "all {count} headers of the arena are in use: drop or join buffers, or make it with more"
+                    "all {count} headers of the arena are in use: drop or join buffers, or create \
+                     the arena with more headers"
                 )
             }
             SplitError::OfPool => {
-                f.write_str("a pool's buffers are not split: take it of an arena")
+                f.write_str("cannot split a buffer of a pool: take it from an arena")
             }
         }
     }
@@ -237,8 +240,8 @@ impl fmt::Display for SplitError {
 
 impl std::error::Error for SplitError {}
 
-/// Why two buffers are not joined: the reason of the [`Refused`] of [`Buf::join`], which has the
-/// second.
+/// The reason why two buffers cannot be joined. [`Buf::join`] returns it in a [`Refused`] with the
+/// second buffer.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -251,7 +254,7 @@ impl std::error::Error for SplitError {}
 /// assert_eq!(error, JoinError::NotAdjacent);
 /// assert_eq!(
 ///     error.to_string(),
-///     "the second buffer does not begin where the first ends, in the same arena"
+///     "the second buffer does not start where the first ends, in the same arena"
 /// );
 /// # drop((one_again, other));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -259,11 +262,11 @@ impl std::error::Error for SplitError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The second does not begin where the first ends, in the same arena.
+    /// The second buffer does not start where the first ends, in the same arena.
     NotAdjacent,
     /// Together they would exceed 2^31 - 64 bytes.
     TooLong {
-        /// The number of bytes that both have together.
+        /// The total number of bytes.
         asked: usize,
     },
 }
@@ -272,10 +275,10 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::NotAdjacent => f.write_str(
-                "the second buffer does not begin where the first ends, in the same arena",
+                "the second buffer does not start where the first ends, in the same arena",
             ),
             JoinError::TooLong { asked } => {
-                write!(f, "{asked} bytes exceed what a buffer may have, {LONGEST}")
+                write!(f, "{asked} bytes exceed the {LONGEST} bytes of the longest buffer")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Pools: one registered region cut into equal buffers.
+//! Pools: one registered region divided into buffers of the same size.
 
 #![allow(unsafe_code)] // makes buffers of slots
 
@@ -15,29 +15,34 @@ use crate::memory::{Buf, CanBeSlices, CanBeWritten, Memory};
 use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
-/// A region registered for local access only (`ibv_reg_mr` with `IBV_ACCESS_LOCAL_WRITE`), cut into
-/// `count` buffers of `size` bytes.
+/// A slab of equally sized buffers in one registered region (`ibv_reg_mr` with
+/// `IBV_ACCESS_LOCAL_WRITE`).
 ///
-/// Neither taking nor dropping a buffer allocates. A drop waits for nobody; a take waits while that
-/// of another thread takes its buffer out of the list, a few instructions. A buffer need not come
-/// back between two posts: it goes from its completion straight to the next. The region stays
-/// registered while a buffer of it exists, wherever that buffer is (rules
-/// [R6.9](crate::guide::rules#r6-9), [R6.10](crate::guide::rules#r6-10)).
+/// [`take`](Self::take) returns a free buffer and dropping the buffer frees it. Neither allocates.
+/// Threads can share a pool. Dropping a buffer never waits. Two threads that take at the same time
+/// may wait for each other, for a few instructions. You do not have to drop a buffer to reuse it:
+/// post the one that a completion returned.
+///
+/// Peers cannot access a pool. Use a [`MemoryRegion`](crate::MemoryRegion) for memory that peers
+/// read or write.
+///
+/// The region stays registered until the pool and all of its buffers are dropped, including buffers
+/// that the device owns ([R6.9](crate::guide::rules#r6-9), [R6.10](crate::guide::rules#r6-10)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let pool = pd.create_pool(4, 100)?;
 /// let buf = pool.take().ok_or("no buffer")?;
-/// // Sizes are multiples of 8.
+/// // Sizes are rounded up to multiples of 8.
 /// assert_eq!((buf.capacity(), pool.count(), pool.available()), (104, 4, 3));
-/// let pool = pool.destroy().unwrap_err().into_object(); // `buf` is in use: refused, and back
+/// let pool = pool.destroy().unwrap_err().into_object(); // fails: `buf` is in use
 /// drop(buf);
 /// pool.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `M` is the [`Memory`] that the buffers are in.
+/// `M` is the [`Memory`] that contains the buffers.
 pub struct Pool<C: 'static = (), M = Pages> {
     shared: SlabOwner<C>,
     /// The type of the region's memory.
@@ -45,7 +50,7 @@ pub struct Pool<C: 'static = (), M = Pages> {
 }
 
 impl ProtectionDomain {
-    /// A pool in that part of `memory` which `choose` names: some buffers of `size` bytes.
+    /// Creates a pool of buffers of `size` bytes in the part of `memory` that `choose` returns.
     fn pool_of<M: Memory, C: 'static>(
         &self,
         memory: M,
@@ -66,7 +71,7 @@ impl ProtectionDomain {
     }
 }
 
-/// A [`Pool`] to be created ([`ProtectionDomain::pool`]).
+/// Builds a [`Pool`]. Returned by [`ProtectionDomain::pool`].
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -81,7 +86,7 @@ impl ProtectionDomain {
 pub struct PoolBuilder<'a, F = fn(usize)> {
     pd: &'a ProtectionDomain,
     size: usize,
-    /// Makes the contexts.
+    /// Creates the contexts.
     make: F,
 }
 
@@ -90,15 +95,15 @@ impl<'a> PoolBuilder<'a> {
         PoolBuilder { pd, size, make: |_| () }
     }
 
-    /// Puts a context of the program's own in each buffer, which `contexts` makes of the buffer's
-    /// index: what C keeps behind `wr_id`. It is chosen once.
+    /// Puts your own context in each buffer: `contexts` returns it for the buffer's index. It
+    /// is the data that a C program finds through `wr_id`. Can be called once.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let pool = pd.pool(64).contexts(|index| format!("buffer {index}")).create(3)?;
     /// let buf: Buf<String> = pool.take().ok_or("no buffer")?;
-    /// // Stays with it, through posts and completions.
+    /// // It stays with the buffer through posts and completions.
     /// assert!(buf.context().starts_with("buffer "));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -124,10 +129,10 @@ impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
         Ok(self.pd.pool_of(memory, size, |_| Ok((0, len)), self.make)?)
     }
 
-    /// Creates the pool in `memory`, which is registered (`ibv_reg_mr` with LOCAL_WRITE) and cut
-    /// into as many buffers as fit. The first one begins at a multiple of 8, so that each can hold
-    /// the result of an atomic ([R4.1](crate::guide::rules#r4-1)). [`Pool::destroy`] gives the
-    /// memory back.
+    /// Creates the pool in `memory`, which it registers (`ibv_reg_mr` with LOCAL_WRITE) and divides
+    /// into as many buffers as fit. The first one starts at a multiple of 8, so that each can hold
+    /// the result of an atomic ([R4.1](crate::guide::rules#r4-1)). [`Pool::destroy`] returns the
+    /// memory.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -144,8 +149,8 @@ impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
     /// ```
     ///
     /// # Errors
-    /// As for [`create_pool`](ProtectionDomain::create_pool), and EINVAL if not one buffer fits.
-    /// The memory comes back in the error.
+    /// As for [`create_pool`](ProtectionDomain::create_pool), and EINVAL if no buffer fits. The
+    /// error contains the memory.
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory>(self, memory: M) -> Result<Pool<C, M>, Refused<M>>
     where
@@ -180,7 +185,7 @@ ruled_by! { CreateIn:
 
 impl_debug!([F] PoolBuilder<'_, F>, |it| "PoolBuilder(buffers of {} bytes)", it.size);
 
-/// A multiple of 8, so that every buffer is aligned for an atomic's result.
+/// Every buffer starts at a multiple of 8 bytes, so that it is aligned for the result of an atomic.
 const ALIGN: usize = 8;
 
 const VERB: &str = "ibv_reg_mr";
@@ -189,21 +194,21 @@ pub(super) fn within(what: &'static str, asked: usize) -> Result<(), Error> {
     Error::at_most(VERB, what, asked as u64, u32::MAX / 2)
 }
 
-/// There is no memory for the headers of so many buffers.
+/// The error if there is no memory for the headers of `count` buffers.
 pub(super) fn no_headers(count: usize) -> Error {
     Error::os(VERB, libc::ENOMEM, format!("no memory for the headers of {count} buffers"))
 }
 
-/// The size of a buffer that is to hold `size` bytes.
+/// The size of a buffer that can hold `size` bytes.
 fn buffer_size(size: usize) -> Result<usize, Error> {
     within("buffer size", size)?;
     Ok(size.max(ALIGN).next_multiple_of(ALIGN))
 }
 
 impl<C, M> Pool<C, M> {
-    /// Takes a buffer, its length set to its capacity; `None` if all are in use.
+    /// Takes a free buffer, with its length set to its capacity. Returns `None` if all are in use.
     ///
-    /// Its bytes are whatever its last use left there.
+    /// The bytes are left over from their last use.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -219,25 +224,25 @@ impl<C, M> Pool<C, M> {
         Some(unsafe { Buf::of(slot) })
     }
 
-    /// The number of buffers, taken or not.
+    /// The number of buffers, free or in use.
     pub fn count(&self) -> usize {
         self.shared.count()
     }
 
-    /// The number of buffers that can be taken now. They are counted on each call, for which other
-    /// threads that take one wait.
+    /// The number of free buffers. Each call counts them, and other threads that take one wait for
+    /// it.
     pub fn available(&self) -> usize {
         self.shared.free_slots()
     }
 
-    /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the pool and other
-    /// handles to it must be gone.
+    /// Deregisters the memory (`ibv_dereg_mr`) and returns it. All buffers and all other handles of
+    /// the pool must be dropped first.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the pool is given back: EBUSY if a buffer or
-    /// another handle exists, or else the device's errno; then the memory stays registered
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os), with the pool: EBUSY if a buffer or another handle
+    /// exists, otherwise the device's errno. The memory then stays registered
     /// ([R6.9](crate::guide::rules#r6-9)).
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where
@@ -261,7 +266,7 @@ impl<C, M> Pool<C, M> {
     }
 }
 
-/// Deregisters the memory of slots that have no other reference, and gives it back.
+/// Deregisters and returns the memory of slots that have no other reference.
 pub(super) fn close<C, M: Memory>(
     shared: &mut SlabOwner<C>,
     in_use: &'static str,
@@ -297,7 +302,8 @@ mod tests {
         assert_eq!(error.to_string(), text);
     }
 
-    /// The way back of a buffer that met another thread, while its pool lives and after.
+    /// The return of a buffer while another thread uses the list, during the life of its pool and
+    /// after.
     #[cfg(feature = "loopback")]
     #[test]
     fn a_buffer_that_met_another_thread_comes_home() {
@@ -309,13 +315,13 @@ mod tests {
         let slab = unsafe { slots[0].cast::<Header>().as_ref() }.slab.cast_mut().cast();
         let slab = NonNull::new(slab).unwrap();
         assert_eq!(own.available(), 0);
-        // SAFETY: each handle is the only one of its slot, and given up once; those of them that
-        // outlive the pool keep the slots.
+        // SAFETY: each handle is the only one of its slot, and given up once. Those of them that
+        // outlive the pool keep the slots alive.
         unsafe {
             Slab::put_later(slots[1], slab);
             Slab::put_later(slots[0], slab);
             assert_eq!(own.available(), 2);
-            // The last one back goes first.
+            // The one that was returned last is taken first.
             assert_eq!(Slab::take(&own.shared).map(NonNull::from), Some(slots[0]));
             drop(own);
             assert_eq!(std::rc::Rc::strong_count(&context), 4);
@@ -325,15 +331,15 @@ mod tests {
         assert_eq!((std::rc::Rc::strong_count(&context), pool.available()), (1, free));
     }
 
-    /// Slab that several threads take out and enter at once, each in the way of the others, are
-    /// all there in the end.
+    /// Several threads take and return slots at the same time and interfere with each other. In the
+    /// end all slots are there.
     #[cfg(feature = "loopback")]
     #[test]
     fn threads_are_in_each_others_way() {
         const TURNS: usize = if cfg!(miri) { 20 } else { 100_000 };
-        /// It has the only handle of a slot.
+        /// It owns the only handle of a slot.
         struct Mine(NonNull<Header>);
-        // SAFETY: so any thread may have it.
+        // SAFETY: so any thread may own it.
         unsafe impl Send for Mine {}
         let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
         let pool = pd.create_pool(4, 8).unwrap();
@@ -353,14 +359,14 @@ mod tests {
                                 assert!(free.put_later(slot));
                             }
                         }
-                        // Each thread has entered one, so there is one for it.
+                        // Each thread has returned one, so there is one for it.
                         slot = loop {
                             if let Some(slot) = free.take_later(|| None) {
                                 break slot;
                             }
                         };
                     }
-                    // SAFETY: the only handle, taken from the list, which is open and takes it.
+                    // SAFETY: the only handle, taken from the list, which is open and accepts it.
                     assert!(unsafe { free.put_later(slot) });
                 });
             }
@@ -368,13 +374,13 @@ mod tests {
         assert_eq!(free.count(), 4);
         for _ in 0..4 {
             let slot = free.take_later(|| None).unwrap();
-            // SAFETY: a handle of its pool again, the only one.
+            // SAFETY: the only handle of a buffer of this pool.
             unsafe { put_back::<()>(slot.cast()) };
         }
         assert_eq!(pool.available(), 4);
     }
 
-    /// A buffer that comes back while another is taken out waits for nobody.
+    /// A buffer that is returned while another is taken does not wait.
     #[cfg(feature = "loopback")]
     #[test]
     fn a_buffer_comes_home_while_another_is_taken() {
@@ -388,13 +394,13 @@ mod tests {
             None
         });
         assert_eq!((taken, free.count()), (None, 2));
-        assert_eq!(free.take(), None, "they are not among the first");
+        assert_eq!(free.take(), None, "they are in the second list");
         assert_eq!(
             [(); 2].map(|()| free.take_later(|| None)),
             [Some(two.cast()), Some(one.cast())]
         );
         assert_eq!(free.take_later(|| None), None);
-        // SAFETY: the only handle of each slot, since the list gave it out last.
+        // SAFETY: the only handle of each slot, since the list handed it out last.
         unsafe {
             put_back(one);
             put_back(two);

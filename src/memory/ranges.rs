@@ -1,9 +1,9 @@
-//! Cuts a range of bytes into blocks of any length, and joins again what is given back.
+//! Divides a range of bytes into blocks of any length, and merges freed blocks.
 //!
-//! Segregated fits with boundary tags, the tags out of line: each block knows its neighbours by
-//! address, and free blocks are in lists by size. A class has the sizes of one eighth of a power of
-//! two, so what is taken out of a higher class than one's own always fits. Blocks that are given
-//! back are joined with free neighbours at once, so no two free blocks are neighbours.
+//! Segregated fits with boundary tags, which are stored out of line: each block knows its neighbors
+//! by address, and free blocks are in lists by size. A class covers one eighth of a power of two,
+//! so a block from a higher class than the requested size always fits. Freed blocks are merged with
+//! free neighbors at once, so no two free blocks are adjacent.
 //!
 //! Nothing is allocated after `new`.
 
@@ -11,13 +11,13 @@ use std::collections::TryReserveError;
 
 use crate::cold::reserve;
 
-/// Blocks that are taken begin at multiples of this many bytes: a cache line.
+/// Blocks that are taken start at multiples of this number of bytes: a cache line.
 pub const ALIGN: usize = 64;
 
 /// No block.
 const NONE: u32 = u32::MAX;
 
-/// Eight for each power of two of lines that 64 bits can have.
+/// Eight classes for each power of two that a 64-bit number of lines can have.
 const CLASSES: usize = 512;
 
 /// A part of the range, taken or free.
@@ -25,10 +25,10 @@ const CLASSES: usize = 512;
 struct Block {
     start: usize,
     len: usize,
-    /// The neighbours by address.
+    /// The neighbors by address.
     before: u32,
     after: u32,
-    /// The neighbours in the list of a class.
+    /// The neighbors in the list of a class.
     previous: u32,
     next: u32,
     is_free: bool,
@@ -36,22 +36,22 @@ struct Block {
 
 pub struct Ranges {
     // Invariants:
-    // - The blocks that are linked by `after`, from the one at 0 on, are the range, without gaps.
-    //   None is empty, and no two neighbours are free.
-    // - A free block that has an aligned line is in the list of its class; no other block is in
-    //   one.
-    // - `unused` are the indices of no block. They suffice: see `new`.
+    // - The blocks that are linked by `after`, starting with the one at 0, cover the range without
+    //   gaps. None of them is empty, and no two adjacent ones are free.
+    // - A free block that contains an aligned line is in the list of its class; no other block is
+    //   in a list.
+    // - `unused` contains the indices without a block. There are enough: see `new`.
     blocks: Box<[Block]>,
     unused: Vec<u32>,
     /// The first free block of each class.
     first: Box<[u32; CLASSES]>,
-    /// A bit for each class that has one.
+    /// A bit for each class, set if its list is not empty.
     filled: [u64; CLASSES / 64],
     /// The number of bytes in free blocks.
     free: usize,
 }
 
-/// The class of blocks of so many aligned lines, of which there is at least one.
+/// The class of blocks with `lines` aligned lines, at least one.
 fn class(lines: usize) -> usize {
     match lines.ilog2() {
         0..3 => lines,
@@ -60,7 +60,7 @@ fn class(lines: usize) -> usize {
 }
 
 impl Block {
-    /// The first aligned byte at or behind its start.
+    /// The first aligned byte at or after its start.
     fn aligned(&self) -> usize {
         self.start.next_multiple_of(ALIGN)
     }
@@ -72,9 +72,10 @@ impl Block {
 }
 
 impl Ranges {
-    /// A free range of `len` bytes, not 0, out of which at most `most` blocks are taken at once.
+    /// A free range of `len` bytes, not 0, from which at most `most` blocks are taken at a time.
     pub fn new(len: usize, most: u32) -> Result<Self, TryReserveError> {
-        // As no two free blocks are neighbours, at most one more is free than taken.
+        // As no two free blocks are adjacent, there is at most one more free block than taken
+        // blocks.
         let count = 2 * most + 1;
         let (before, after, previous, next) = (NONE, NONE, NONE, NONE);
         let whole = Block { start: 0, len, before, after, previous, next, is_free: true };
@@ -93,8 +94,8 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// Takes a block of at least `len` bytes, which are rounded up to lines, at an aligned address.
-    /// `None` if no free block has so many aligned ones.
+    /// Takes a block of at least `len` bytes, rounded up to lines, at an aligned address. `None` if
+    /// no free block contains enough aligned lines.
     pub fn take(&mut self, len: usize) -> Option<u32> {
         let lines = len.div_ceil(ALIGN).max(1);
         let mut block = self.find(lines)?;
@@ -102,7 +103,7 @@ impl Ranges {
         let Block { start, .. } = self.blocks[block as usize];
         let lead = self.blocks[block as usize].aligned() - start;
         if lead != 0 {
-            // What is before a block's first aligned byte is shorter than a line, so in no list.
+            // The part before the first aligned byte is shorter than a line, so it is in no list.
             block = self.cut(block, lead);
         }
         if self.blocks[block as usize].len > lines * ALIGN {
@@ -115,10 +116,10 @@ impl Ranges {
         Some(block)
     }
 
-    /// Gives a taken block back.
+    /// Frees a taken block.
     pub fn give(&mut self, block: u32) {
         let Block { before, after, len, is_free, .. } = self.blocks[block as usize];
-        debug_assert!(!is_free, "a block is given back once");
+        debug_assert!(!is_free, "a block is freed once");
         self.free += len;
         self.blocks[block as usize].is_free = true;
         if self.is_free(after) {
@@ -134,13 +135,14 @@ impl Ranges {
         self.enter(whole);
     }
 
-    /// Cuts a taken block at `at` bytes, more than 0 and fewer than it has. Gives the block behind,
-    /// taken as well.
+    /// Cuts a taken block at `at` bytes, more than 0 and less than its length. Returns the block
+    /// behind, which is taken as well.
     pub fn split(&mut self, block: u32, at: usize) -> u32 {
         self.cut(block, at)
     }
 
-    /// Joins a taken block with the taken one behind it. False if `next` is not that one.
+    /// Joins a taken block with the taken block behind it. Returns false if `next` is not that
+    /// block.
     pub fn join(&mut self, block: u32, next: u32) -> bool {
         let is_next = self.blocks[block as usize].after == next;
         if is_next {
@@ -149,18 +151,18 @@ impl Ranges {
         is_next
     }
 
-    /// Start and length of a block.
+    /// The start and length of a block.
     pub fn range(&self, block: u32) -> (usize, usize) {
         let Block { start, len, .. } = self.blocks[block as usize];
         (start, len)
     }
 
-    /// The number of bytes that are free, together.
+    /// The total number of free bytes.
     pub fn free(&self) -> usize {
         self.free
     }
 
-    /// The longest block that could be taken.
+    /// The length of the longest block that can be taken.
     pub fn longest(&self) -> usize {
         let top = self.filled.iter().enumerate().rev().find(|(_, bits)| **bits != 0);
         let Some((i, bits)) = top else { return 0 };
@@ -169,8 +171,8 @@ impl Ranges {
         lines.unwrap_or(0) * ALIGN
     }
 
-    /// A free block of at least `lines` aligned lines. Blocks of the class may be too short; those
-    /// of higher classes are not. All of the class are looked at if there is no other.
+    /// A free block of at least `lines` aligned lines. Blocks of the class may be too short; blocks
+    /// of higher classes are not. The whole class is searched only if there is no other block.
     fn find(&self, lines: usize) -> Option<u32> {
         let fits = |&block: &u32| self.blocks[block as usize].lines() >= lines;
         let class = class(lines);
@@ -178,7 +180,7 @@ impl Ranges {
         first.filter(fits).or_else(|| self.above(class)).or_else(|| self.list(class).find(fits))
     }
 
-    /// The first block of the lowest class above this one that has any.
+    /// The first block of the lowest class above this one that is not empty.
     fn above(&self, class: usize) -> Option<u32> {
         let from = class + 1;
         let mut bits = self.filled.get(from / 64)? & u64::MAX << (from % 64);
@@ -204,11 +206,11 @@ impl Ranges {
         block != NONE && self.blocks[block as usize].is_free
     }
 
-    /// Cuts a block that is in no list, and gives the one behind, which is in none either.
+    /// Cuts a block that is in no list, and returns the block behind, which is in no list either.
     fn cut(&mut self, block: u32, at: usize) -> u32 {
         let front = &mut self.blocks[block as usize];
         debug_assert!(0 < at && at < front.len);
-        let rest = self.unused.pop().expect("as many indices as blocks there can be");
+        let rest = self.unused.pop().expect("there is an index for every possible block");
         let back = Block { start: front.start + at, len: front.len - at, before: block, ..*front };
         (front.len, front.after) = (at, rest);
         self.blocks[rest as usize] = back;
@@ -218,7 +220,7 @@ impl Ranges {
         rest
     }
 
-    /// Joins a block with the one behind it; both are in no list.
+    /// Merges a block with the one behind it. Both are in no list.
     fn merge(&mut self, block: u32) {
         let gone = self.blocks[block as usize].after;
         let Block { len, after, .. } = self.blocks[gone as usize];
@@ -248,7 +250,7 @@ impl Ranges {
         self.filled[class / 64] |= 1 << (class % 64);
     }
 
-    /// Takes a free block out of the list of its class, if it is in one.
+    /// Removes a free block from the list of its class, if it is in one.
     fn leave(&mut self, block: u32) {
         let left = self.blocks[block as usize];
         let lines = left.lines();
@@ -270,14 +272,14 @@ impl Ranges {
     }
 }
 
-#[cfg(all(test, feature = "loopback"))] // for the numbers of a seed
+#[cfg(all(test, feature = "loopback"))] // random numbers from a seed
 mod tests {
     use super::*;
     use rand_core::{RngCore, SeedableRng};
     use rand_pcg::Pcg64Mcg;
 
     impl Ranges {
-        /// Holds everything against the invariants, and gives the free blocks.
+        /// Checks the invariants, and returns the free blocks.
         fn check(&self) -> Vec<(usize, usize)> {
             let (mut at, mut end, mut before) = (0, 0, NONE);
             let (mut free, mut listed, mut count) = (Vec::new(), 0, 0);
@@ -316,7 +318,7 @@ mod tests {
         assert!(class(usize::MAX) < CLASSES);
     }
 
-    /// One block more is free than taken, at most: then every block is in use.
+    /// There is at most one more free block than taken ones. Here every block is in use.
     #[test]
     fn as_many_blocks_as_there_can_be() {
         let mut ranges = Ranges::new(1024, 2).unwrap();
@@ -335,7 +337,7 @@ mod tests {
         assert_eq!(ranges.check(), [(0, 1024)]);
     }
 
-    /// Of those that are in one list, whatever came first.
+    /// The longest of several blocks in one list, in any order.
     #[test]
     fn the_longest_of_a_class() {
         for order in [[33, 32], [32, 33]] {
@@ -350,7 +352,7 @@ mod tests {
         }
     }
 
-    /// Random takes, splits, joins and gives, against a list of which holder has which bytes.
+    /// Random takes, splits, joins and frees, compared with a list of the bytes of each holder.
     /// Proves R18.32.
     #[test]
     fn blocks_are_disjoint_and_come_back() {
@@ -376,7 +378,7 @@ mod tests {
                         assert_eq!(
                             ranges.longest() % ALIGN,
                             0,
-                            "a block begins and ends with a line"
+                            "a block starts and ends at a line"
                         );
                         let block = ranges.take(asked);
                         assert_eq!(block.is_some(), has_room, "{asked}");

@@ -4,11 +4,11 @@ use crate::memory::header::Handle;
 use crate::memory::owning_handle::OwningHandle;
 
 /// A handle to a piece of a region in read-only memory, to be posted: the source of a SEND or
-/// WRITE, and never the sink of a READ. It keeps the region registered.
+/// WRITE, but not the destination of a READ. It keeps the region registered.
 ///
-/// Other processes may change the bytes, as those of a file, so it shows none of them; private
-/// read-only memory also has [`SharedBuf`](crate::memory::SharedBuf), which does.
-/// [`MemoryRegion::source`](crate::MemoryRegion::source) makes it.
+/// [`MemoryRegion::source`](crate::MemoryRegion::source) creates it. The bytes cannot be read
+/// through it, because other processes may change them, for example in a file. For private
+/// read-only memory, [`SharedBuf`](crate::memory::SharedBuf) can read them.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -41,13 +41,13 @@ impl ReadOnlyBuf {
         self.len() == 0
     }
 
-    /// The program's own word, 0 at first. The completion brings it with the handle. A clone, which
-    /// is another handle to the same bytes, begins with the same.
+    /// Your own number, initially 0. It returns with the handle in the completion. A clone, which
+    /// is another handle to the same bytes, starts with the same number.
     pub fn id(&self) -> u64 {
         self.0.id()
     }
 
-    /// Sets the program's own word: see [`id`](Self::id).
+    /// Sets the number that [`id`](Self::id) returns.
     pub fn set_id(&mut self, id: u64) {
         self.0.set_id(id);
     }

@@ -1,6 +1,6 @@
 //! Memory regions, with their rights in the type.
 
-// No model: it only lends a word of open memory to the program as an atomic.
+// No model: it only returns a word of open memory to the program as an atomic.
 
 #![allow(unsafe_code)] // makes atomics of registered memory
 
@@ -20,12 +20,12 @@ use crate::memory::{
 };
 use crate::terms::error::{Error, Refused};
 
-/// A registered region with the rights `A` (`ibv_reg_mr`), initially zero.
+/// A registered region with the rights `A` (`ibv_reg_mr`).
 ///
-/// With a remote right, a peer that has the key may touch the bytes at any time. So there is no
-/// `&mut [u8]` to them, and where the peer may write, no `&[u8]` either
-/// ([R6.12](crate::guide::rules#r6-12)): the region is read and written by copies and by atomic
-/// cells. Pieces of it ([`OpenBuf`]) may be posted any number of times.
+/// With a remote right, a peer that has the key may access the bytes at any time. So there is no
+/// `&mut [u8]` to them, nor a `&[u8]` if the peer may write ([R6.12](crate::guide::rules#r6-12)).
+/// The program reads and writes the region with copies and atomic cells. Pieces of it ([`OpenBuf`])
+/// can be posted any number of times.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -37,10 +37,10 @@ use crate::terms::error::{Error, Refused};
 /// assert_eq!((region.len(), region.is_empty()), (4096, false));
 /// region.write_at(0, b"what peers read")?;
 /// region.cell(64)?.fetch_add(1, Ordering::Relaxed);  // 8 bytes, atomically
-/// let key: RemoteSlice<RemoteAll> = region.remote(); // for the peer, over any connection
+/// let key: RemoteSlice<RemoteAll> = region.remote(); // send it to the peer over any connection
 ///
-/// let piece: OpenBuf = region.piece(128, 32)?;       // to be posted from here
-/// // `piece` may be with the device: refused, and back.
+/// let piece: OpenBuf = region.piece(128, 32)?;       // posted by this program
+/// // This fails because `piece` may be in flight.
 /// let region = region.destroy().unwrap_err().into_object();
 /// drop(piece);
 /// region.destroy()?;
@@ -48,9 +48,9 @@ use crate::terms::error::{Error, Refused};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `M` is the [`Memory`] that it is in; or [`Opaque`](crate::memory::Opaque), memory that something
-/// else uses as well; or a [`DmaBuf`](crate::memory::DmaBuf) or [`Dm`](crate::memory::Dm), of which
-/// the processor has no bytes.
+/// `M` is its [`Memory`]. It can also be [`Opaque`](crate::memory::Opaque), memory that other code
+/// uses as well, or a [`DmaBuf`](crate::memory::DmaBuf) or [`Dm`](crate::memory::Dm), whose bytes
+/// the processor cannot access.
 #[doc(alias = "ibv_mr")]
 pub struct MemoryRegion<A: Access, M = Pages> {
     region: Arc<Registered>,
@@ -58,7 +58,7 @@ pub struct MemoryRegion<A: Access, M = Pages> {
     _is: PhantomData<Invariant<(A, M)>>,
 }
 
-/// A [`MemoryRegion`] to be created ([`ProtectionDomain::region`]).
+/// Builds a [`MemoryRegion`]. Returned by [`ProtectionDomain::region`].
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -69,9 +69,9 @@ pub struct MemoryRegion<A: Access, M = Pages> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// [`on_demand`](Self::on_demand) makes it a region whose pages are not pinned,
-/// [`opaque`](Self::opaque) one in memory that something else uses as well, and
-/// [`relaxed_ordering`](Self::relaxed_ordering) one to which writes may arrive in any order.
+/// Other kinds of regions: [`on_demand`](Self::on_demand) does not pin the pages,
+/// [`opaque`](Self::opaque) uses memory that other code uses as well, and
+/// [`relaxed_ordering`](Self::relaxed_ordering) lets writes arrive in any order.
 #[must_use = "`create` or `create_in` registers the region"]
 pub struct RegionBuilder<'a, A: Access> {
     pub(super) pd: &'a ProtectionDomain,
@@ -85,7 +85,7 @@ impl<'a, A: Access> RegionBuilder<'a, A> {
 }
 
 impl<A: Access> RegionBuilder<'_, A> {
-    /// Registers `len` bytes, zeroed, that the region allocates (`ibv_reg_mr`).
+    /// Allocates and registers `len` bytes, initially zero (`ibv_reg_mr`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -96,12 +96,12 @@ impl<A: Access> RegionBuilder<'_, A> {
         Ok(self.create_in(Pages::new("ibv_reg_mr", len)?)?)
     }
 
-    /// Registers all of `memory` (`ibv_reg_mr`). [`MemoryRegion::destroy`] gives it back.
+    /// Registers all of `memory` (`ibv_reg_mr`). [`MemoryRegion::destroy`] returns it.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// Read-only memory is registered without LOCAL_WRITE, and allows
-    /// [`RemoteRead`](crate::memory::RemoteRead) and [`LocalRead`](crate::memory::LocalRead) only
+    /// Read-only memory is registered without LOCAL_WRITE. It only allows the rights
+    /// [`RemoteRead`](crate::memory::RemoteRead) and [`LocalRead`](crate::memory::LocalRead)
     /// ([R6.3](crate::guide::rules#r6-3)).
     ///
     /// ```
@@ -113,13 +113,13 @@ impl<A: Access> RegionBuilder<'_, A> {
     /// buf.copy_from(b"from a peer")?;
     /// a.post_send(wr::RdmaWrite::new(buf, region.remote().write()))?;
     /// proverbs::loopback::poll(&mut cq, 1)?;
-    /// let bytes: Vec<u8> = region.destroy()?; // the key is no longer valid: bytes again
+    /// let bytes: Vec<u8> = region.destroy()?; // the key is no longer valid
     /// assert!(bytes.starts_with(b"from a peer"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// As for [`register`](ProtectionDomain::register). The memory comes back in the error.
+    /// As for [`register`](ProtectionDomain::register). The error contains the memory.
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory + Allows<call::Register<A>>>(
         self,
@@ -147,9 +147,9 @@ allows! {
 ruled_by! { WriteAt: [A: Access, M] MemoryRegion<A, M>, M; }
 
 impl<A: Access, M> MemoryRegion<A, M> {
-    /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
-    /// `mr->rkey`. How the region is registered beyond them, such as
-    /// [`Relaxed`](crate::memory::Relaxed), is no part of the key's type.
+    /// The key with which a peer accesses the whole region, with all its rights: C's `mr->addr` and
+    /// `mr->rkey`. The key's type contains only the rights, not other registration options such as
+    /// [`Relaxed`](crate::memory::Relaxed).
     #[doc(alias = "rkey")]
     pub fn remote(&self) -> RemoteSlice<A::Key>
     where
@@ -158,9 +158,10 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.slice_with_rights()
     }
 
-    /// The key with which a peer reaches the whole region with the rights `B` only.
+    /// The key with which a peer accesses the whole region, with the rights `B` only.
     ///
-    /// The type binds programs that use it. The rkey itself carries all of the region's rights.
+    /// The type only restricts programs that use it. The rkey itself carries all of the region's
+    /// rights.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -177,11 +178,12 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.slice_with_rights()
     }
 
-    /// Copies bytes out, from `offset` on. A peer or another thread may be writing them meanwhile:
-    /// each aligned word of 8 bytes is one that was there at some moment, and nothing more is
-    /// promised: words may be of different moments, in any order. The copy is a loop over relaxed
-    /// loads of words (about half as fast as memcpy(3) for large copies), fastest at offsets that
-    /// are multiples of 8.
+    /// Copies bytes at `offset` into `out`.
+    ///
+    /// A peer or another thread may write them at the same time. Each aligned 8-byte word is then
+    /// one that was in memory at some moment. Words may be from different moments, in any order.
+    /// The copy is a loop of relaxed loads of words, which is about half as fast as memcpy(3) for
+    /// large copies. It is fastest at offsets that are multiples of 8.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -196,8 +198,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// ```
     ///
     /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
-    /// nothing is read then.
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region.
+    /// Nothing is read then.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds>
     where
         M: Memory,
@@ -205,12 +207,14 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.region.read_at::<M::Protection>(offset, out)
     }
 
-    /// Copies bytes in, from `offset` on. A peer may be reading them meanwhile: aligned words of 8
-    /// bytes become visible whole, in any order.
+    /// Copies `bytes` into the region at `offset`.
+    ///
+    /// A peer may read them at the same time. It sees each aligned 8-byte word as a whole, and the
+    /// words in any order.
     ///
     /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
-    /// nothing is written then.
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region.
+    /// Nothing is written then.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
     where
         Self: Allows<call::WriteAt>,
@@ -218,15 +222,17 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.region.open().write(offset, bytes)
     }
 
-    /// The 8 bytes at `offset` as an atomic in this machine's byte order. Their address must be a
-    /// multiple of 8, which in a region of [`Pages`] or of a mapping their offset is.
+    /// Returns the 8 bytes at `offset` as an atomic, in this machine's byte order. Their address
+    /// must be a multiple of 8. In a region of [`Pages`] or of a mapping, every `offset` that is a
+    /// multiple of 8 satisfies this.
     ///
-    /// The device's atomics are atomic among themselves, and with the processor's only if the
-    /// device says so ([R4.9](crate::guide::rules#r4-9)).
+    /// The device's atomics are atomic with respect to each other. They are atomic with respect to
+    /// the processor only if the device reports it ([R4.9](crate::guide::rules#r4-9)).
     ///
     /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region; with
-    /// `misaligned` set if `offset` is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or,
+    /// with `misaligned` set, if their address is not a multiple of 8
+    /// ([R4.2](crate::guide::rules#r4-2)).
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
         Self: Allows<call::CellAt>,
@@ -236,16 +242,18 @@ impl<A: Access, M> MemoryRegion<A, M> {
         if !at.is_aligned() {
             return Err(OutOfBounds::misaligned(offset as u64, self.len() as u64));
         }
-        // SAFETY: inside the region, aligned (tested here), writable (`CanBeWritten`), and touched
+        // SAFETY: inside the region, aligned (tested here), writable (`CanBeWritten`), and accessed
         // only by atomics of this size (`Open`). The region lives as long as `self`, which is
         // borrowed.
         Ok(unsafe { AtomicU64::from_ptr(at) })
     }
 
-    /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is
-    /// open to no peer. (A piece may be filled by a READ, so read-only memory has none; see
-    /// [`source`](Self::source) and [`share`](Self::share).) One handle does for many pieces, one
-    /// after the other: [`OpenBuf::set_range`].
+    /// Returns a handle to `len` bytes at `offset`, to be posted (R6.12). This does not need remote
+    /// rights.
+    ///
+    /// A READ may fill a piece, so read-only memory does not have pieces; see
+    /// [`source`](Self::source) and [`share`](Self::share). You can reuse one handle for other
+    /// pieces: see [`OpenBuf::set_range`].
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -255,7 +263,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// #     proverbs::loopback::pair_of::<Copier>()?;
     /// # let region = pd.register::<RemoteWrite>(64)?;
     /// # let theirs = region.remote();
-    /// let log = pd.register::<LocalWrite>(4096)?; // one region, of which any part is sent
+    /// let log = pd.register::<LocalWrite>(4096)?; // one region, any part of which can be sent
     /// log.write_at(100, b"an entry")?;
     /// a.post_send(wr::RdmaWrite::new(log.piece(100, 8)?, theirs.write()))?;
     /// # proverbs::loopback::poll(&mut cq, 1)?;
@@ -264,18 +272,18 @@ impl<A: Access, M> MemoryRegion<A, M> {
     ///
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
-    /// if there are more than 2^32 - 2 of them ([R3.8](crate::guide::rules#r3-8)).
+    /// if `len` exceeds 2^32 - 2 ([R3.8](crate::guide::rules#r3-8)).
     #[inline]
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
         Self: Allows<call::Piece>,
     {
-        // INVARIANT: its kept memory is the region.
+        // INVARIANT: it keeps the region.
         self.owning_handle(offset, len).map(|handle| OpenBuf::new(handle, len))
     }
 
-    /// A handle to `len` bytes from `offset` on of private read-only memory, to be sent and written
-    /// from, and read meanwhile: nobody writes them.
+    /// Returns a handle to `len` bytes at `offset` of private read-only memory, to be sent from and
+    /// written from. The program can read the bytes at the same time, because they never change.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -300,16 +308,17 @@ impl<A: Access, M> MemoryRegion<A, M> {
     where
         Self: Allows<call::Share>,
     {
-        // INVARIANT: the bytes are valid for reads from any thread and initialised, and nobody
-        // writes them: as the memory promises, no process does, and a region of it has no right to
-        // write. It stays registered while the handle exists, and no re-registration succeeds.
+        // INVARIANT: the bytes are initialised, valid for reads from any thread, and never written:
+        // the memory promises that no process writes them, and its region does not grant write
+        // access. The region stays registered while the handle exists, and no re-registration
+        // succeeds.
         self.owning_handle(offset, len).map(SharedBuf)
     }
 
-    /// A handle to `len` bytes from `offset` on of read-only memory, to be sent and written from:
-    /// also of a file, whose bytes other processes may change.
+    /// Returns a handle to `len` bytes at `offset` of read-only memory, to be sent from and written
+    /// from. The memory can be a file, whose bytes other processes may change.
     ///
-    /// [`ReadOnlyBuf`] has an example. Private memory has [`share`](Self::share) as well.
+    /// [`ReadOnlyBuf`] has an example. For private memory, [`share`](Self::share) also works.
     ///
     /// # Errors
     /// As for [`piece`](Self::piece).
@@ -320,19 +329,18 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.owning_handle(offset, len).map(ReadOnlyBuf)
     }
 
-    /// The address of the first byte in work requests: C's `mr->addr`, or the iova of a region that
+    /// The address of the first byte in work requests: C's `mr->addr`, or the iova if the region
     /// has one.
     ///
-    /// In memory of this process it points at the bytes, and may be used while the region lives by
-    /// `unsafe` code: to hand them to C, or for accesses of its own. These have to tolerate what
-    /// devices, peers and other threads do there. `read_at`, `write_at` and cells access whole
-    /// aligned words of 8 bytes by relaxed atomics, and so do pieces on the loopback device;
-    /// atomics of another size may not be concurrent with them. The contract of an
-    /// [`Opaque`](crate::memory::Opaque) region says what is allowed there. Read-only memory is not
-    /// written.
+    /// In memory of this process it points to the bytes. While the region lives, `unsafe` code can
+    /// pass it to C or access the bytes. Such accesses must tolerate concurrent accesses by
+    /// devices, peers and other threads. `read_at`, `write_at` and cells access whole aligned
+    /// 8-byte words with relaxed atomics, and so do pieces on the loopback device; atomics of
+    /// another size may not be concurrent with them. For an [`Opaque`](crate::memory::Opaque)
+    /// region, its contract defines what is allowed. Read-only memory may not be written.
     ///
-    /// For a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm) it is a number, and
-    /// points at nothing.
+    /// For a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm) it is a number, not a
+    /// valid pointer.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -350,7 +358,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.region.len()
     }
 
-    /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
+    /// Always false: empty regions are rejected ([R6.4](crate::guide::rules#r6-4)).
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -363,7 +371,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
         &self.region
     }
 
-    /// The registration, to be kept.
+    /// A reference to the registration.
     pub(crate) fn shared(&self) -> Arc<Registered> {
         self.region.clone()
     }
@@ -394,21 +402,22 @@ impl<A: Access, M> MemoryRegion<A, M> {
         }
     }
 
-    /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Handles to pieces of the region
-    /// must be gone.
+    /// Deregisters the memory (`ibv_dereg_mr`) and returns it. All handles to pieces of the region
+    /// must be dropped first.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: EBUSY
-    /// if pieces of it exist. If the device refuses, the memory stays registered
-    /// ([R6.9](crate::guide::rules#r6-9)).
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), always, if the region has or had
-    /// remote rights and the [provider](crate::Context::provider) is siw or unknown, or rxe of
-    /// Linux before 6.0: drop the region instead. ETIMEDOUT on rxe if the region has or had remote
-    /// rights and its deregistration took 150 ms or longer: the kernel may have given up waiting
-    /// for a peer's request. The region is no longer registered then, and its memory is not used
-    /// again.
+    /// The region, with
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EBUSY if pieces of it exist, otherwise the
+    ///   device's errno. The memory then stays registered ([R6.9](crate::guide::rules#r6-9)).
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), always, if the region has or
+    ///   had remote rights and the [provider](crate::Context::provider) is siw or unknown, or rxe
+    ///   of Linux before 6.0: drop the region instead.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with ETIMEDOUT, on rxe, if the region has or had
+    ///   remote rights and its deregistration took 150 ms or longer: the kernel may have given up
+    ///   waiting for a peer's request. The region is then no longer registered, and its memory is
+    ///   not reused.
     #[doc(alias = "ibv_dereg_mr")]
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where
@@ -423,7 +432,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
 
 /// The error of a verb that needs a region without pieces.
 pub(super) fn in_use(verb: &'static str) -> Error {
-    let why = "pieces of the region exist: drop them, also those that completions bring";
+    let why = "pieces of the region exist: drop them, including those in completions";
     Error::os(verb, libc::EBUSY, why)
 }
 

@@ -44,13 +44,13 @@ bitflags! {
         const FLUSH_GLOBAL = ACCESS_FLUSH_GLOBAL;
         const FLUSH_PERSISTENT = ACCESS_FLUSH_PERSISTENT;
         const RELAXED_ORDERING = ibv_access_flags::IBV_ACCESS_RELAXED_ORDERING.0;
-        /// The rights by which peers reach memory, through the region or through a window.
+        /// The rights with which peers access memory, through the region or through a window.
         const EXPOSES = Self::REMOTE_WRITE.bits() | Self::REMOTE_READ.bits()
             | Self::REMOTE_ATOMIC.bits() | Self::MW_BIND.bits();
     }
 }
 
-/// Whether the device has what a FLUSH of a region needs.
+/// Fails if the device does not support the FLUSH rights of a region.
 #[cold]
 fn can_flush(context: &Context, access: AccessFlags, len: usize) -> Result<(), Error> {
     let abilities = context.abilities()?;
@@ -64,68 +64,69 @@ fn can_flush(context: &Context, access: AccessFlags, len: usize) -> Result<(), E
     };
     let asked = format!("{len} bytes, {access:?}");
     let lacks = format!("has no {lacks}");
-    let instead = "register it without that right, and let a READ behind the WRITE tell";
+    let instead = "register it without that right, and confirm each WRITE with a READ";
     Err(refusal(&context.handle, VERB, asked, &lacks, instead))
 }
 
-/// Every right of a type includes LOCAL_WRITE, which read-only memory cannot have (R6.3).
+/// All types of rights include LOCAL_WRITE, which read-only memory cannot have (R6.3).
 pub(super) fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
     if is_writable { access } else { access - AccessFlags::LOCAL_WRITE }
 }
 
-/// Memory that a region is to be in, and its bytes.
+/// The memory for a region, and its bytes.
 pub(crate) type NewMemory = (NonNull<[u8]>, AnyMemory);
 
 /// A value that owns memory.
 pub(crate) type AnyMemory = Box<dyn Any + Send>;
 
-/// The value of the type that it was given as.
+/// Returns the value with its original type.
 pub(super) fn as_given<T: 'static>(memory: Option<AnyMemory>) -> T {
-    *memory.and_then(|memory| memory.downcast().ok()).expect("the type that was given")
+    *memory.and_then(|memory| memory.downcast().ok()).expect("the original type")
 }
 
 /// Memory that is registered, and the value that owns it.
 ///
 /// # Invariants
-/// The `len` bytes at `base` are registered as `mr`. They are of `memory`, as its [`Memory::bytes`]
-/// said after it was moved here for the last time, so what its implementation promises holds for
-/// them. `memory` is neither touched, nor moved out of its box, nor dropped before `ibv_dereg_mr`
-/// returned 0 (R6.9). It is `None` only once it was given back.
+/// The `len` bytes at `base` are registered as `mr`. They belong to `memory`, as returned by
+/// [`Memory::bytes`] after it was moved here for the last time, so the guarantees of `Memory` hold
+/// for them. `memory` is neither accessed, nor moved out of its box, nor dropped before
+/// `ibv_dereg_mr` returned 0 (R6.9). It is `None` only after it was returned.
 ///
-/// Where `memory` is no [`Memory`], this crate touches no bytes. Those of an `Opaque` are mapped
-/// while its keeper lives, which stays in its box as a `Memory` does. For a `DmaBuf` or a `Dm`,
-/// `base` is an address of the device's, which points at nothing, and the value may be looked at.
+/// If `memory` is not a [`Memory`], this crate does not access its bytes. The bytes of an `Opaque`
+/// are mapped while its keeper lives, which stays in its box as a `Memory` does. For a `DmaBuf` or
+/// a `Dm`, `base` is an address for the device, not a valid pointer, and the value may be accessed.
 pub(crate) struct Registered {
-    /// Before the handle, which holds the domain: a keeper may deregister a region of C's there.
+    /// Before the handle, which keeps the domain: a keeper may deregister a C region there.
     memory: Option<AnyMemory>,
     mr: handle::Mr,
     base: *mut u8,
     len: usize,
     is_writable: bool,
-    /// Whether the processor can access the memory, for all that is known.
+    /// Whether the processor is known to be able to access the memory.
     has_bytes: bool,
-    /// Whether peers have or had a right to it.
+    /// Whether peers have or had rights to it.
     is_exposed: bool,
-    /// It was deregistered, but the device may have given up waiting for a peer's request that
-    /// uses it. Then `mr` is not registered, and the memory is kept for the rest of the program.
+    /// It was deregistered, but the device may have given up waiting for a peer's request that uses
+    /// it. Then `mr` is not registered, and the memory is kept for the rest of the program.
     was_given_up: bool,
-    /// Memory and a domain that the device may also have, after a change that failed.
+    /// Memory and a domain that the device may also use, after a change that failed.
     unknown: Option<(AnyMemory, Option<Arc<handle::Pd>>)>,
     pd: u32,
-    /// The type tag of its pieces, but for their lengths.
+    /// The type tag of its pieces, without their lengths.
     type_tag: u64,
     /// The headers of its pieces, or of frozen buffers in it.
     slab: Arc<HeaderSlab>,
 }
 
-// SAFETY: the memory is owned, and `Send`. The handles to it decide which code may touch its bytes.
+// SAFETY: the memory is owned, and `Send`. The handles to it decide which code may access its
+// bytes.
 unsafe impl Send for Registered {}
-// SAFETY: shared access gives addresses only.
+// SAFETY: shared access only returns addresses.
 unsafe impl Sync for Registered {}
 
 impl Registered {
-    /// Registers that part of `memory` which `choose` names, as an offset and a length within its
-    /// bytes, and returns what else `choose` made. A refusal gives the memory back.
+    /// Registers the part of `memory` that `choose` returns, as an offset and a length within its
+    /// bytes. Also returns the other value of `choose`. On failure, returns the memory.
     pub(crate) fn new<M: Memory, T>(
         pd: &ProtectionDomain,
         memory: M,
@@ -136,18 +137,18 @@ impl Registered {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();
         let access = (access, M::Protection::IS_WRITABLE);
-        // SAFETY: the bytes are those of a `Memory`, which is not moved out of its box.
+        // SAFETY: the bytes belong to a `Memory` that is not moved out of its box.
         let made = unsafe { Self::in_box(pd, memory, bytes, access, holds, choose) };
         made.map_err(|(memory, error)| Refused::new(*memory, error))
     }
 
-    /// The same for memory that was moved into its box for the last time, and the range that it
-    /// keeps. With the rights goes whether that may be written.
+    /// Like `new`, for memory that was moved into its box for the last time, and the range that it
+    /// keeps. The second part of the rights tells whether the range may be written.
     ///
     /// # Safety
     /// The range is mapped until `memory` is dropped or moved out of its box, for writes too if it
-    /// may be written. What else uses it, the caller's type keeps apart: a `Memory` lets nothing,
-    /// and an `Opaque` has no safe access to bytes.
+    /// may be written. The caller's type controls other accesses: a `Memory` allows none, and an
+    /// `Opaque` does not provide safe access to the bytes.
     pub(super) unsafe fn in_box<M: Any + Send, T>(
         pd: &ProtectionDomain,
         memory: Box<M>,
@@ -163,13 +164,13 @@ impl Registered {
             let (offset, len, made) = choose(bytes)?;
             debug_assert!(offset.checked_add(len).is_some_and(|end| end <= bytes.len()));
             if len == 0 {
-                let asked = "0 bytes: memory that is registered has some";
+                let asked = "cannot register 0 bytes";
                 return Err(Error::os(VERB, libc::EINVAL, asked));
             }
             let asked = || format!("{len} bytes, {access:?}");
             let context = &handle.parents().context;
             if access.contains(AccessFlags::REMOTE_ATOMIC) {
-                let instead = "register without REMOTE_ATOMIC, and let a SEND ask its receiver";
+                let instead = "register without REMOTE_ATOMIC, and SEND a request to the peer";
                 not_on_iwarp(context, VERB, asked, "no atomics", instead)?;
             }
             let wanted = access & (AccessFlags::FLUSH_GLOBAL | AccessFlags::FLUSH_PERSISTENT);
@@ -178,16 +179,16 @@ impl Registered {
             }
             // SAFETY: `choose` returned a part of the range.
             let base = unsafe { bytes.cast::<u8>().add(offset) }.as_ptr();
-            // SAFETY: the protection domain is live. `memory` keeps the range valid for what
-            // `access` allows (this function's contract), and is kept until the region is
-            // deregistered.
+            // SAFETY: the protection domain is live. `memory` keeps the range valid for the
+            // accesses that `access` allows (this function's contract), and is kept until the
+            // region is deregistered.
             let mr = unsafe { (control.reg_mr)(handle.as_ptr(), base, len, access.bits(), holds) };
             let mr = mr.map_err(|errno| why_not(VERB, pd, len, asked(), errno))?;
             Ok((mr, base, len, made))
         };
         match register() {
             Ok((mr, base, len, made)) => {
-                // SAFETY: the object was just created, and has no other owner.
+                // SAFETY: the object was just created and has no other owner.
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
                 let is_exposed = access.intersects(AccessFlags::EXPOSES);
                 Ok((Self::of(mr, pd, base, len, memory, is_writable, is_exposed), made))
@@ -196,7 +197,7 @@ impl Registered {
         }
     }
 
-    /// Registers all of `memory`, to be open to the device and to peers.
+    /// Registers all of `memory`, which is then open to the device and to peers.
     pub(crate) fn all<M: Memory>(
         pd: &ProtectionDomain,
         memory: M,
@@ -206,11 +207,12 @@ impl Registered {
         Ok(Self::new(pd, memory, access, Holds::Open, choose)?.0)
     }
 
-    /// Memory of which this process has no bytes: `len` of them, whose addresses in work requests
-    /// begin at `base`. A refusal gives it back, with the errno.
+    /// Registers memory whose bytes this process cannot access: `len` bytes, whose addresses in
+    /// work requests start at `base`. On failure, returns it with the errno.
     ///
     /// # Safety
-    /// If `register` returns a region, it is of the domain, and nothing else deregisters it.
+    /// If `register` returns a region, the region belongs to the domain, and no other code
+    /// deregisters it.
     pub(crate) unsafe fn without_bytes<M: Sync + Send + 'static>(
         pd: &ProtectionDomain,
         memory: M,
@@ -221,11 +223,11 @@ impl Registered {
         let handle = pd.handle();
         match register(&memory, handle) {
             Ok(mr) => {
-                // SAFETY: the object was just created, and has no other owner (this function's
+                // SAFETY: the object was just created and has no other owner (this function's
                 // contract).
                 let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
                 let base = ptr::without_provenance_mut(base);
-                // It is not exposed: nothing of Rust's is there to be touched.
+                // It is not exposed, because Rust code does not access it.
                 let mut region = Self::of(mr, pd, base, len, Box::new(memory), true, false);
                 region.has_bytes = false;
                 Ok(region)
@@ -234,21 +236,21 @@ impl Registered {
         }
     }
 
-    /// The value that owns memory without bytes.
+    /// The value that owns the memory, if the processor cannot access the bytes.
     ///
     /// # Panics
     /// If `M` is another type.
     pub(crate) fn owner<M: Sync + Send + 'static>(&self) -> &M {
         let memory = self.memory.as_deref().and_then(|memory| memory.downcast_ref());
-        memory.expect("the type that was given")
+        memory.expect("the original type")
     }
 
-    /// A region that C registered, whose addresses in work requests begin at `base`. If it is ours
-    /// it is deregistered here before `memory` is dropped; otherwise it is C's until then.
+    /// A region that C registered, whose addresses in work requests start at `base`. If it is ours
+    /// it is deregistered here before `memory` is dropped; otherwise C owns it until then.
     ///
     /// # Safety
-    /// `mr` is a region of the domain. It is live until it is deregistered here, which nothing else
-    /// does, or until `memory` is dropped. Its memory is mapped until then.
+    /// `mr` is a region of the domain. It is live until it is deregistered here, and no other code
+    /// does so, or until `memory` is dropped. Its memory is mapped until then.
     pub(super) unsafe fn from_c<M: Any + Send>(
         pd: &ProtectionDomain,
         mr: NonNull<ibv_mr>,
@@ -260,7 +262,7 @@ impl Registered {
         let handle = pd.handle();
         let (control, parents) = (handle.control(), handle.clone());
         // SAFETY: the region is live, and has no other owner if it is ours. If not, it lives as
-        // long as the memory (this function's contract), which nothing drops while the handle is
+        // long as the memory (this function's contract), which is not dropped while the handle is
         // used.
         let mr = unsafe {
             if is_ours {
@@ -269,8 +271,8 @@ impl Registered {
                 handle::Mr::kept(mr, control, parents, Box::new(()))
             }
         };
-        // Nobody knows which rights it has, so it counts as exposed; but if it is C's, the caller
-        // promises when the memory is free. Nor does anybody know whether it has bytes.
+        // Its rights are unknown, so it counts as exposed. If C owns it, the caller guarantees when
+        // the memory is free. Whether the processor can access the bytes is unknown too.
         let mut region = Self::of(mr, pd, base, len, memory, true, is_ours);
         region.has_bytes = false;
         region
@@ -301,7 +303,7 @@ impl Registered {
         }
     }
 
-    /// The value that owns the memory.
+    /// Returns the value that owns the memory.
     ///
     /// # Panics
     /// If [`close`](Self::close) did not succeed before, or `M` is another type.
@@ -320,15 +322,14 @@ impl Registered {
         self.base.wrapping_add(offset)
     }
 
-    /// The region as memory that others may touch meanwhile. Pools do not use it, since they own
-    /// their bytes; nor do regions of read-only memory, or without bytes.
+    /// The region as memory that others may access concurrently. Pools do not use it, because they
+    /// own their bytes; nor do regions of read-only memory, or without bytes.
     pub(crate) fn open(&self) -> Open {
         debug_assert!(self.is_writable);
-        // SAFETY: the callers' region is in a `Memory` (asked by their bounds), so the base is not
-        // null. The bytes are valid while `self` lives, for writes too, and the callers use the
-        // value no longer. Rust code touches the bytes of a region that is open to the fabric
-        // through such values only; the device, which Rust does not see, is no part of its memory
-        // model.
+        // SAFETY: the region of the callers is in a `Memory` (their bounds require it), so the base
+        // is not null. The bytes are valid while `self` lives, for writes too, and the callers do
+        // not use the value longer than that. Rust code accesses the bytes of a region that is open
+        // to the fabric only through such values. The device is not part of Rust's memory model.
         unsafe { Open::new(NonNull::new_unchecked(self.base), self.len()) }
     }
 
@@ -346,12 +347,12 @@ impl Registered {
         }
         self.check(offset, out.len())?;
         // SAFETY: within the region, whose base is not null, and which is valid for reads while
-        // `self` lives. It is read-only memory, so nothing in this process writes it (`Memory`).
+        // `self` lives. It is read-only memory, so no code of this process writes it (`Memory`).
         unsafe { read_volatile(NonNull::new_unchecked(self.base), offset, out) };
         Ok(())
     }
 
-    /// Whether a provider may copy there by the processor.
+    /// Whether the processor can access the bytes, so that a provider can copy them.
     pub(crate) fn has_bytes(&self) -> bool {
         self.has_bytes
     }
@@ -380,14 +381,14 @@ impl Registered {
         &self.slab
     }
 
-    /// What a handle to `len` bytes from `offset` on is made of.
+    /// The bytes for a handle to `len` bytes at `offset`.
     #[inline(always)]
     #[allow(clippy::needless_question_mark)]
     pub(crate) fn piece(&self, offset: usize, len: usize) -> Result<HandleBytes, OutOfBounds> {
-        // One comparison for what is seldom: no bytes, and more than an element can have.
+        // One comparison detects both rare cases: no bytes, and more than an element can have.
         let is_usual = len.wrapping_sub(1) < LONGEST_PIECE as usize;
         if !is_usual {
-            // (Taken out of the result, so that the usual one stays in registers.)
+            // (Unwrapped and wrapped again, so that the usual result stays in registers.)
             return Ok(self.unusual_piece(offset, len)?);
         }
         self.check(offset, len)?;
@@ -411,11 +412,11 @@ impl Registered {
         HandleBytes { addr, len, lkey: self.lkey(), type_tag: type_tag::sized(self.type_tag, len) }
     }
 
-    /// Where `len` bytes from `offset` on begin.
+    /// The address of `len` bytes at `offset`.
     #[inline(always)]
     pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfBounds> {
         self.check(offset, len)?;
-        // An empty piece at the end is legal; it gets the address of the last byte.
+        // An empty piece at the end is legal. It gets the address of the last byte.
         Ok(self.at(offset.min(self.len() - 1)))
     }
 
@@ -424,27 +425,26 @@ impl Registered {
         OutOfBounds::check(offset, len, self.len())
     }
 
-    /// Whether it was registered elsewhere, and is not ours to change.
+    /// Whether other code registered it, so that we may not change it.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.mr.is_kept()
     }
 
-    /// The device's context.
+    /// The context of the device.
     pub(crate) fn context(&self) -> Context {
         Context { handle: self.mr.parents().parents().context.clone() }
     }
 
     /// Re-registers: with the rights `access`, in the domain `pd`, over all of `memory`, each if
-    /// there is one. It takes `memory`, and gives back that which the region was in, if it is in
-    /// another one now.
+    /// given. Takes `memory`, and returns the previous memory if the region is in other memory now.
     ///
     /// On success and with `ERR_DO_FORK_OLD` the region has changed. With `ERR_INPUT` and
-    /// `ERR_DONT_FORK_NEW` it has not. With other codes nobody knows: the caller hands out nothing
-    /// of it, and keeps both memories and both domains until it is deregistered.
+    /// `ERR_DONT_FORK_NEW` it is unchanged. With other codes its state is unknown: the caller hands
+    /// out no part of it, and keeps both memories and both domains until it is deregistered.
     ///
     /// # Safety
-    /// The region is in a [`Memory`]. The domain is of the same context. What `memory` promises
-    /// allows `access` (`is_writable` says that it can be written).
+    /// The region is in a [`Memory`]. The domain belongs to the same context. The guarantees of
+    /// `memory` allow `access` (`is_writable` tells whether it can be written).
     pub(crate) unsafe fn rereg(
         &mut self,
         access: Option<(AccessFlags, bool)>,
@@ -466,20 +466,20 @@ impl Registered {
             (to.addr, to.length) = (bytes.as_ptr().cast(), bytes.len());
         }
         if let Some((access, _)) = access {
-            // Before the verb: a device that fails may have changed the rights.
+            // Before the verb, because a device that fails may have changed the rights.
             self.is_exposed |= access.intersects(AccessFlags::EXPOSES);
         }
         let rereg = self.mr.control().rereg_mr;
         // SAFETY: the region is live, and so is the domain, of the same context. The new memory
-        // keeps its range valid for what the region allows (this function's contract), and becomes
-        // the region's, or the caller keeps it as long.
+        // keeps its range valid for the rights of the region (this function's contract). It becomes
+        // the region's memory, or the caller keeps it as long.
         match unsafe { rereg(self.mr.as_ptr(), to) } {
             Err(failed) if failed.code != ERR_DO_FORK_OLD => return Err(failed),
             _ => {}
         }
-        // INVARIANT: what was asked for is what the region has from here on.
+        // INVARIANT: from here on the region has the requested properties.
         if let Some(pd) = pd {
-            // SAFETY: the region is of this domain now.
+            // SAFETY: the region belongs to this domain now.
             unsafe { self.mr.set_parents(pd.handle().clone()) };
             (self.pd, self.type_tag, self.slab) =
                 (pd.id(), type_tag_of(pd), HeaderSlab::new(pd.id()));
@@ -493,12 +493,12 @@ impl Registered {
         }))
     }
 
-    /// After a change that failed: keeps what the device may have got besides what the region has.
+    /// After a change that failed: keeps the memory and the domain that the device may use as well.
     pub(crate) fn keep_unknown(&mut self, memory: AnyMemory, pd: Option<&ProtectionDomain>) {
         self.unknown = Some((memory, pd.map(|pd| pd.handle().clone())));
     }
 
-    /// The memory that `keep_unknown` kept.
+    /// Returns the memory that `keep_unknown` kept.
     ///
     /// # Panics
     /// As for [`give_back`](Self::give_back).
@@ -510,13 +510,13 @@ impl Registered {
     /// `ibv_advise_mr` in the region's domain.
     pub(crate) fn advise(&self, advice: u32, flags: u32, list: &mut [ibv_sge]) -> Answer {
         let pd = self.mr.parents();
-        // SAFETY: a region keeps its domain, which is live. The device looks at what the list
-        // names.
+        // SAFETY: a region keeps its domain, which is live. The device accesses the ranges in the
+        // list.
         unsafe { (self.mr.control().advise_mr)(pd.as_ptr(), advice, flags, list) }
     }
 
-    /// Why the memory cannot be given back, if it cannot: the provider may let a peer's request
-    /// touch it after `ibv_dereg_mr` returned 0.
+    /// The reason why the memory cannot be returned, if any: the provider may let a peer's request
+    /// access it after `ibv_dereg_mr` returned 0.
     pub(crate) fn is_kept(&self) -> Option<Error> {
         self.given_up().or_else(|| self.may_be_touched_later().then(|| self.breaks_promise()))
     }
@@ -524,15 +524,15 @@ impl Registered {
     fn breaks_promise(&self) -> Error {
         let context = &self.mr.parents().parents().context;
         let lacks = format!(
-            "has {}, which may touch memory of peers' requests after its deregistration",
+            "uses {}, which may let peers' requests access memory after deregistration",
             context.provider()
         );
         let asked = format!("the {} bytes of a region with remote rights", self.len);
-        let instead = "drop the region: its memory is not used again (docs/providers.md)";
+        let instead = "drop the region: its memory is not reused (docs/providers.md)";
         refusal(context, "ibv_dereg_mr", asked, &lacks, instead)
     }
 
-    /// Whether a peer's request may touch the memory after `ibv_dereg_mr` returned 0.
+    /// Whether a peer's request may access the memory after `ibv_dereg_mr` returned 0.
     fn may_be_touched_later(&self) -> bool {
         self.was_given_up || self.is_exposed && !self.provider().ends_access_at_dereg()
     }
@@ -541,7 +541,7 @@ impl Registered {
         self.mr.parents().parents().context.provider()
     }
 
-    /// Why nothing can be done with the region, if the device gave it up.
+    /// The reason why the region cannot be used, if the device gave it up.
     pub(crate) fn given_up(&self) -> Option<Error> {
         if !self.was_given_up {
             return None;
@@ -563,25 +563,25 @@ impl Registered {
         let Some(limit) = limit.filter(|_| !self.mr.is_closed()) else {
             return self.mr.close();
         };
-        // SAFETY: the object is live: it is not closed.
+        // SAFETY: the object is live because it is not closed.
         let mr = unsafe { self.mr.ptr().read() };
         let begun = Instant::now();
         self.mr.close()?;
         if begun.elapsed() >= limit {
             self.was_given_up = true;
-            // The C object is gone. A copy without keys takes its place, since the region may be
-            // given back to the program.
+            // The C object is gone. A copy without keys replaces it, because the region may be
+            // returned to the program.
             let mr = Box::leak(Box::new(ibv_mr { lkey: 0, rkey: 0, ..mr }));
             let (control, parents) = (self.mr.control(), self.mr.parents().clone());
-            // SAFETY: the copy is never freed, and its context and domain are kept. No verb that
-            // needs a region gets it: `rereg` and `close` look first (`is_elsewhere`), and a bind
-            // takes no more of it than its key.
+            // SAFETY: the copy is never freed, and its context and domain are kept. It is not
+            // passed to a verb that needs a region: `rereg` and `close` check first
+            // (`is_elsewhere`), and a bind uses only its key.
             self.mr = unsafe { handle::Mr::kept(mr.into(), control, parents, Box::new(())) };
         }
         Ok(())
     }
 
-    /// The same, for `verb`, which is to give the memory back.
+    /// Like `close`, for `verb`, which returns the memory.
     pub(crate) fn close_for(&mut self, verb: &'static str) -> Result<(), Error> {
         match self.is_kept() {
             Some(error) => Err(error),
@@ -593,25 +593,27 @@ impl Registered {
     }
 }
 
-/// The type tag of pieces of a region in this domain, but for their lengths.
+/// The type tag of pieces of a region in this domain, without their lengths.
 fn type_tag_of(pd: &ProtectionDomain) -> u64 {
     type_tag::of(pd.id(), type_tag::NO_POOL, 0)
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // (Twice, as any handle that was refused once is tried again when it is dropped.)
+        // (Twice, because a handle whose close failed once is closed again when it is dropped.)
         if self.close().or_else(|_| self.close()).is_err() {
-            // The device still has it. It is not tried again: nobody would learn that it is gone.
+            // The device still uses it. It is not closed a third time, because the result would be
+            // lost.
             std::mem::forget((self.mr.take(), self.memory.take(), self.unknown.take()));
         } else if self.may_be_touched_later() {
             std::mem::forget((self.memory.take(), self.unknown.take()));
         }
-        // (Else the memory is dropped with this value, by code that may be the user's and panic.)
+        // (Otherwise the memory is dropped with this value, by code that may belong to the user and
+        // panic.)
     }
 }
 
-/// Why `len` bytes were not registered.
+/// The error if `len` bytes were not registered.
 #[cold]
 pub(super) fn why_not(
     verb: &'static str,
@@ -627,7 +629,7 @@ pub(super) fn why_not(
     match errno {
         libc::ENOMEM => locked_memory(verb, "VmPin", asked, len),
         libc::EFAULT => {
-            let why = "a page is beyond the end of its file, or this kernel pins no read-only file";
+            let why = "a page is beyond the end of its file, or the kernel pins no read-only files";
             Error::os(verb, errno, format!("{asked}; {why}"))
         }
         _ => Error::os(verb, errno, asked),

@@ -1,4 +1,4 @@
-//! Memory whose writes may arrive in any order.
+//! Memory in which writes may arrive in any order.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -11,18 +11,20 @@ use crate::memory::{
     RemoteWrite,
 };
 
-/// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]): what peers write there may
-/// become visible in any order, also within one message, until its completion was polled
-/// (ibv_reg_mr(3)). Some machines are faster so. Where the device or the kernel does not know this,
-/// they leave it out, and all is as with `A`. The loopback device takes it and writes in order: a
-/// message at once.
+/// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]).
 ///
-/// It is a choice of the side that registers: the key that a peer has is that of `A`. It can be
-/// combined with atomics.
+/// Writes of peers may become visible in any order, even within one message, until their completion
+/// was polled (ibv_reg_mr(3)). This is faster on some machines. Devices and kernels without support
+/// ignore the flag, and writes arrive as with `A`. The loopback device accepts the flag and writes
+/// in order, one message at a time.
 ///
-/// Nothing in this memory tells that something else has arrived: it has no cells, and a last byte
-/// says nothing of those before it. A completion tells, or a WRITE behind it to a flag in a region
-/// of its own, without `Relaxed` ([R18.41](crate::guide::rules#r18-41)).
+/// The side that registers decides this: the peer's key has the rights `A`. It can be combined with
+/// atomics.
+///
+/// Arriving data does not mean that other data has arrived: this memory does not have cells, and
+/// the last byte of a message may arrive before the others. Wait for a completion instead, or for a
+/// later WRITE to a flag in another region without `Relaxed`
+/// ([R18.41](crate::guide::rules#r18-41)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -61,7 +63,7 @@ use crate::memory::{
 pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 
 /// Rights ([`Access`]) under which writes arrive in order: all but [`Relaxed`] ones. Memory with
-/// such rights can have a flag in it ([R18.41](crate::guide::rules#r18-41)).
+/// such rights can contain a flag ([R18.41](crate::guide::rules#r18-41)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -77,11 +79,12 @@ pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 #[diagnostic::on_unimplemented(
     message = "no flag or counter can be in `{Self}` memory",
     label = "writes to this region arrive in any order",
+    // lint: of-its-own: ui-tests compare this message
     note = "register a region of its own for flags and counters, as in `pd.register::<RemoteWrite>(64)`, and write to it behind the data; or wait for a completion (R18.41)"
 )]
 pub trait Ordered: Access {}
 
-/// Rights ([`Access`]) that can be [`Relaxed`]: the plain ones of regions that devices write.
+/// Rights ([`Access`]) that can be [`Relaxed`]: the plain rights of regions that devices write.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -130,8 +133,8 @@ impl<A: Bulk + Includes<B>, B: Access> Includes<B> for Relaxed<A> {}
 impl RegistersAs<Relaxed<RemoteRead>> for ReadOnly {}
 
 impl<'a, A: Bulk> RegionBuilder<'a, A> {
-    /// With `IBV_ACCESS_RELAXED_ORDERING`: the region's rights are [`Relaxed`], and its keys are
-    /// those of `A`.
+    /// Registers with `IBV_ACCESS_RELAXED_ORDERING`: the region's rights are [`Relaxed`], and its
+    /// keys have the rights `A`.
     ///
     /// ```
     /// # use proverbs::prelude::*;

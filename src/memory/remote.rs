@@ -8,8 +8,8 @@ use crate::memory::{
 };
 pub use crate::terms::bounds::{Container, OutOfBounds};
 
-/// Makes a type with a marker plain data, by its fields. (A derive would ask the same of the
-/// marker, of which there is no value.)
+/// Implements `Clone`, `Copy`, `Eq` and `Hash` by fields, for types with a marker. (A derive would
+/// require the traits of the marker, which has no values.)
 macro_rules! by_fields {
     ($t:ident $(<$of:ident $(: $bound:ident)?>)?: $($field:tt),*) => {
         impl$(<$of $(: $bound)?>)? Clone for $t$(<$of>)? {
@@ -38,14 +38,14 @@ macro_rules! by_fields {
 
 pub(crate) use by_fields;
 
-/// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer
+/// A part of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer
 /// exported them, with the rights `A` that it granted.
 ///
-/// A slice bounds what is posted with it ([R6.7](crate::guide::rules#r6-7)): an RDMA WRITE beyond
-/// its end is refused, and an RDMA READ brings as many bytes as it has. It is plain data and
-/// travels by whatever means two programs have; [`to_bytes`](Self::to_bytes) is one form of it. The
-/// peer's numbers are checked by the peer's device at each access, not here: a wrong length narrows
-/// what this program posts and opens nothing.
+/// A slice limits the requests that are posted with it ([R6.7](crate::guide::rules#r6-7)): an RDMA
+/// WRITE beyond its end is rejected, and an RDMA READ reads the whole slice. It is plain data that
+/// you can send to other programs in any way; [`to_bytes`](Self::to_bytes) is one encoding. The
+/// peer's device checks the peer's numbers at each access. They are not checked here: a wrong
+/// length only affects this program's posts.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -53,14 +53,14 @@ pub(crate) use by_fields;
 /// let region = pd.register::<RemoteAll>(64)?;
 /// let told: [u8; 24] = region.export::<RemoteReadWrite>().to_bytes();
 ///
-/// // At the peer, who says which rights it expects:
+/// // At the peer, which expects these rights:
 /// assert!(RemoteSlice::<RemoteRead>::from_bytes(&told).is_none());
 /// let remote = RemoteSlice::<RemoteReadWrite>::from_bytes(&told).ok_or("other rights")?;
 /// assert_eq!((remote.len(), remote.is_empty()), (64, false));
 /// let second_half = remote.slice(32, 32)?;
 /// let (_from, _to) = (second_half.read(), second_half.write()); // for RdmaRead and RdmaWrite
 ///
-/// // From a program that has a format of its own:
+/// // From a program with another format:
 /// let counters = RemoteSlice::<RemoteAtomic>::from_parts(0x7f00_0000, 16, 0x1234);
 /// assert!(counters.atomic(8).is_ok());
 /// assert!(counters.atomic(4).unwrap_err().misaligned);
@@ -98,7 +98,7 @@ pub struct RemoteCell {
     pub(crate) rkey: u32,
 }
 
-/// Eight aligned bytes of the peer's memory that may be written: the target of an
+/// Eight aligned bytes of the peer's memory with write access: the target of an
 /// [`AtomicWrite`](crate::wr::AtomicWrite) ([R4.2](crate::guide::rules#r4-2)).
 ///
 /// ```
@@ -130,10 +130,10 @@ allows! {
 }
 
 impl<A: Access> RemoteSlice<A> {
-    /// The number of bytes that [`from_bytes`](Self::from_bytes) reads.
+    /// The length of the encoding that [`from_bytes`](Self::from_bytes) decodes.
     pub const WIRE_LEN: usize = 24;
 
-    /// The part of `len` bytes from `offset` on.
+    /// Returns the part of `len` bytes at `offset`.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -152,7 +152,7 @@ impl<A: Access> RemoteSlice<A> {
         Ok(RemoteSlice { addr: self.addr.wrapping_add(offset), len, ..*self })
     }
 
-    /// This slice as the source of an RDMA READ, which reads all of it.
+    /// Returns this slice as the source of an RDMA READ, which reads all of it.
     #[inline]
     pub fn read(&self) -> RemoteSpan<ToRead>
     where
@@ -161,7 +161,7 @@ impl<A: Access> RemoteSlice<A> {
         RemoteSpan::to_read(self.addr, self.rkey, self.len)
     }
 
-    /// This slice as the target of an RDMA WRITE, which writes no byte beyond it.
+    /// Returns this slice as the target of an RDMA WRITE, which cannot write beyond it.
     #[inline]
     pub fn write(&self) -> RemoteSpan
     where
@@ -170,7 +170,7 @@ impl<A: Access> RemoteSlice<A> {
         RemoteSpan::to_write(self.addr, self.rkey, self.len)
     }
 
-    /// The 8 bytes at `offset`, for an atomic. The address must be a multiple of 8.
+    /// Returns the 8 bytes at `offset`, for an atomic. Their address must be a multiple of 8.
     ///
     /// # Errors
     /// [`OutOfBounds`] if the bytes are not all inside, or, with `misaligned` set, if the address
@@ -182,8 +182,8 @@ impl<A: Access> RemoteSlice<A> {
         Ok(RemoteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
 
-    /// The 8 bytes at `offset`, for an [`AtomicWrite`](crate::wr::AtomicWrite). The address must be
-    /// a multiple of 8.
+    /// Returns the 8 bytes at `offset`, for an [`AtomicWrite`](crate::wr::AtomicWrite). Their
+    /// address must be a multiple of 8.
     ///
     /// # Errors
     /// As for [`atomic`](Self::atomic).
@@ -194,7 +194,8 @@ impl<A: Access> RemoteSlice<A> {
         Ok(WriteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
 
-    /// Address, length and rkey in network order, and a code for the rights: 24 bytes.
+    /// Encodes address, length and rkey in network byte order, and a code for the rights, in 24
+    /// bytes.
     pub fn to_bytes(&self) -> [u8; 24] {
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.addr.to_be_bytes());
@@ -204,8 +205,8 @@ impl<A: Access> RemoteSlice<A> {
         bytes
     }
 
-    /// The slice that a peer's [`to_bytes`](Self::to_bytes) encoded; `None` if it grants other
-    /// rights than `A`.
+    /// Decodes the slice that a peer encoded with [`to_bytes`](Self::to_bytes). Returns `None` if
+    /// its rights are not `A`.
     pub fn from_bytes(bytes: &[u8; 24]) -> Option<Self> {
         let (addr, rest) = bytes.split_first_chunk()?;
         let (len, rest) = rest.split_first_chunk()?;
@@ -228,13 +229,13 @@ impl<A: Access> RemoteSlice<A> {
         self.len == 0
     }
 
-    /// The address of its first byte at the peer (`remote_addr` of ibv_post_send(3)). It means
-    /// nothing in this process.
+    /// The address of the first byte at the peer (`remote_addr` of ibv_post_send(3)). It has no
+    /// meaning in this process.
     pub fn addr(&self) -> u64 {
         self.addr
     }
 
-    /// The key that opens it to its peers.
+    /// The rkey of the region.
     pub fn rkey(&self) -> u32 {
         self.rkey
     }
@@ -256,7 +257,7 @@ impl<A: Access> RemoteSlice<A> {
         }
     }
 
-    /// A slice of the numbers that a peer sent in a format of its own.
+    /// Creates a slice from the numbers that a peer sent in another format.
     pub fn from_parts(addr: u64, len: u64, rkey: u32) -> Self {
         RemoteSlice { addr, len, rkey, _rights: PhantomData }
     }

@@ -1,4 +1,4 @@
-//! Regions that change while they exist (`ibv_rereg_mr`).
+//! Changing regions while they exist (`ibv_rereg_mr`).
 
 #![allow(unsafe_code)] // one verb
 
@@ -18,9 +18,10 @@ use crate::terms::refused::drops_its_object;
 
 const VERB: &str = "ibv_rereg_mr";
 
-/// Why a region was not re-registered, and what became of it (`enum ibv_rereg_mr_err_code`).
+/// The reason why a re-registration failed, and the state of the region
+/// (`enum ibv_rereg_mr_err_code`).
 ///
-/// `U` is what is as before, `M` the memory, and `N` the new memory if there is one. `?` keeps the
+/// `U` is the unchanged object, `M` the memory, and `N` the new memory, if any. `?` keeps the
 /// [`Error`] and deregisters the region, as [`Refused`] explains.
 ///
 /// ```
@@ -34,10 +35,10 @@ const VERB: &str = "ibv_rereg_mr";
 ///     Err(ReregError::Unchanged(refused)) => refused.into_object().destroy()?,
 ///     Err(ReregError::Unusable(refused)) => {
 ///         println!("{refused}");
-///         refused.into_object().destroy()?.0 // all that can be done with it (R6.15)
+///         refused.into_object().destroy()?.0 // it can only be destroyed (R6.15)
 ///     }
 /// };
-/// let region = pd.region::<RemoteRead>().create_in(memory)?; // anew
+/// let region = pd.region::<RemoteRead>().create_in(memory)?; // again
 /// # drop(region);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -47,8 +48,8 @@ const VERB: &str = "ibv_rereg_mr";
 pub enum ReregError<U, M, N = ()> {
     /// Nothing changed.
     Unchanged(Refused<U>),
-    /// The region has neither the old properties for sure nor the new ones: it is only to be
-    /// deregistered ([R6.15](crate::guide::rules#r6-15)).
+    /// The region's state is unknown: it can only be deregistered
+    /// ([R6.15](crate::guide::rules#r6-15)).
     Unusable(Refused<UnusableRegion<M, N>>),
 }
 
@@ -61,7 +62,7 @@ impl<U, M, N> ReregError<U, M, N> {
         }
     }
 
-    /// The reason. The object is dropped: the region is deregistered.
+    /// The reason. Drops the object, which deregisters the region.
     pub fn into_error(self) -> Error {
         match self {
             ReregError::Unchanged(refused) => refused.into_error(),
@@ -87,23 +88,24 @@ impl<U, M, N> From<ReregError<U, M, N>> for Error {
     }
 }
 
-/// A region that failed to re-register: it may be neither posted nor reached, and must still be
+/// A region that failed to re-register: it can be neither posted nor accessed, and must still be
 /// deregistered ([R6.15](crate::guide::rules#r6-15)). [`ReregError`] has an example.
 ///
-/// Dropped, it is deregistered and its memory goes; if the device refuses, both leak.
+/// Dropping it deregisters it and drops its memory. If the device refuses, both leak.
 pub struct UnusableRegion<M, N = ()> {
-    /// It keeps what the device may have got of the new properties, too.
+    /// It also keeps the memory and domain that the device may have changed to.
     region: Registered,
     _memories: PhantomData<(Invariant<M>, Invariant<N>)>,
 }
 
 impl<M: Memory, N: 'static> UnusableRegion<M, N> {
-    /// Deregisters it (`ibv_dereg_mr`), and gives back its memory and that which it was to be in.
+    /// Deregisters it (`ibv_dereg_mr`), and returns its old memory and the memory that it was to
+    /// move to.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region.
     pub fn destroy(mut self) -> Result<(M, N), Refused<Self>> {
         if let Err(error) = self.region.close_for("ibv_dereg_mr") {
             return Err(Refused::new(self, error));
@@ -114,18 +116,18 @@ impl<M: Memory, N: 'static> UnusableRegion<M, N> {
 
 impl_debug!([M, N] UnusableRegion<M, N>, |it| "UnusableRegion({} bytes)", it.region.len());
 
-/// The parts of the region to be changed.
+/// The properties of the region to change.
 struct Change<'a> {
     /// The new rights, and whether the memory can be written.
     access: Option<(AccessFlags, bool)>,
     pd: Option<&'a ProtectionDomain>,
     memory: Option<NewMemory>,
-    /// For an error.
+    /// For the error message.
     asked: String,
 }
 
-/// Re-registers. Returns the region, and the memory that it was in if that changed. If nothing
-/// changed, `unchanged` makes what is given back of the region and the new memory.
+/// Re-registers. Returns the region, and its old memory if that changed. If nothing changed,
+/// `unchanged` creates the object to return from the region and the new memory.
 ///
 /// # Safety
 /// As for [`Registered::rereg`].
@@ -138,18 +140,19 @@ unsafe fn rereg<U, M, N>(
     let error = if let Some(error) = region.given_up() {
         error
     } else if region.is_elsewhere() {
-        let asked = format!("{asked}; the region was registered elsewhere");
+        let asked = format!("{asked}; other code registered the region");
         Error::os(VERB, libc::EINVAL, asked)
     } else {
-        // SAFETY: the region is in a `Memory`, the domain of the same context, and the memory
-        // allows `access` (this function's contract, in the words of `Registered::rereg`).
+        // SAFETY: the region is in a `Memory`, the domain belongs to the same context, and the
+        // memory allows `access` (this function's contract, which is the contract of
+        // `Registered::rereg`).
         match unsafe { region.rereg(access, pd, &mut memory) } {
             Ok(old) => return Ok((region, old)),
             Err(ReregFailed { code: ERR_INPUT | ERR_DONT_FORK_NEW, errno }) => {
-                why_not(&region, &asked, "as before", errno)
+                why_not(&region, &asked, "unchanged", errno)
             }
             Err(ReregFailed { errno, .. }) => {
-                let error = why_not(&region, &asked, "only to be deregistered", errno);
+                let error = why_not(&region, &asked, "unusable: deregister it", errno);
                 region.keep_unknown(memory.map_or(Box::new(()), |(_, memory)| memory), pd);
                 let region = UnusableRegion { region, _memories: PhantomData };
                 return Err(ReregError::Unusable(Refused::new(region, error)));
@@ -163,11 +166,11 @@ unsafe fn rereg<U, M, N>(
 fn why_not(region: &Registered, asked: &str, state: &str, errno: i32) -> Error {
     let asked = format!("{asked}; the region is {state}");
     let lacks = match errno {
-        libc::ENOSYS => "this libibverbs has no such function".into(),
-        libc::EOPNOTSUPP => format!("{} changes no regions", region.context().name()),
+        libc::ENOSYS => "this libibverbs does not support it".into(),
+        libc::EOPNOTSUPP => format!("{} does not support it", region.context().name()),
         _ => return Error::os(VERB, errno, asked),
     };
-    let instead = "deregister it, and register its memory anew";
+    let instead = "deregister it and register its memory again";
     Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
 }
 
@@ -176,14 +179,14 @@ fn unchanged<U, M, N>(object: U, error: Error) -> ReregError<U, M, N> {
 }
 
 impl<A: Access, M: Memory> MemoryRegion<A, M> {
-    /// Gives the region the rights `B` instead (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_ACCESS`).
-    /// Pieces of it must be gone.
+    /// Changes the region's rights to `B` (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_ACCESS`). All
+    /// pieces of it must be dropped first.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// This is how rights are taken back from peers: a slice that was told before is refused what
-    /// `B` does not grant ([R6.7](crate::guide::rules#r6-7)). For the rest it may go on or be
-    /// refused, since the keys may be others now: tell the new one.
+    /// Use this to revoke rights of peers: with a slice that you sent before, accesses that `B`
+    /// does not grant fail from now on ([R6.7](crate::guide::rules#r6-7)). Other accesses may fail
+    /// too, because the keys may change: send peers the new slice.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -191,7 +194,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// #     proverbs::loopback::pair()?;
     /// let region: MemoryRegion<RemoteReadWrite> = pd.register(64)?;
     /// let told = region.remote();
-    /// let region: MemoryRegion<RemoteRead> = region.rereg_access()?; // `told` writes no more
+    /// let region: MemoryRegion<RemoteRead> = region.rereg_access()?; // `told` cannot write now
     /// let key = region.remote();
     /// # a.post_send(wr::RdmaRead::new(pool.take().ok_or("no buffer")?, key.read()))?;
     /// # proverbs::loopback::poll(&mut cq, 1)?;
@@ -201,8 +204,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// ```
     ///
     /// # Errors
-    /// [`ReregError`], with [`ErrorKind::Unsupported`] if the device has no such verb, EBUSY if
-    /// pieces exist, or the device's errno.
+    /// [`ReregError`], with [`ErrorKind::Unsupported`] if the device does not support this verb,
+    /// EBUSY if pieces exist, or the device's errno.
     #[doc(alias = "IBV_REREG_MR_CHANGE_ACCESS")]
     pub fn rereg_access<B: Access>(
         self,
@@ -221,8 +224,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     }
 
     /// Moves the region to another domain of its context (`ibv_rereg_mr` with
-    /// `IBV_REREG_MR_CHANGE_PD`). Pieces of it must be gone. Peers reach it through queue pairs of
-    /// that domain only ([R6.8](crate::guide::rules#r6-8)).
+    /// `IBV_REREG_MR_CHANGE_PD`). All pieces of it must be dropped first. Peers can then access it
+    /// only through queue pairs of that domain ([R6.8](crate::guide::rules#r6-8)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -232,14 +235,14 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// let region: MemoryRegion<RemoteRead> = pd.register(64)?;
     /// let other = context.alloc_pd()?;
     /// let region = region.rereg_pd(&other)?;
-    /// assert!(other.destroy().is_err()); // the region is of it
+    /// assert!(other.destroy().is_err()); // the region belongs to it
     /// # drop(region);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As for [`rereg_access`](Self::rereg_access), and [`ErrorKind::ContextMismatch`] if the
-    /// domain is of another context ([R12.1](crate::guide::rules#r12-1)).
+    /// domain belongs to another context ([R12.1](crate::guide::rules#r12-1)).
     #[doc(alias = "IBV_REREG_MR_CHANGE_PD")]
     pub fn rereg_pd(self, pd: &ProtectionDomain) -> Result<Self, ReregError<Self, M>> {
         if !Arc::ptr_eq(&self.registered().context().handle, &pd.handle().parents().context) {
@@ -255,9 +258,10 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         Ok(MemoryRegion::of(done?.0))
     }
 
-    /// Puts the region over other memory (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_TRANSLATION`),
-    /// all of it, and gives back what it was over. Pieces of it must be gone. Its address, its
-    /// length and perhaps its keys are others: tell peers the new slice.
+    /// Moves the region to other memory (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_TRANSLATION`),
+    /// and returns its old memory. The region then covers all of `memory`. All pieces of it must be
+    /// dropped first. Its address, its length and possibly its keys change: send peers the new
+    /// slice.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -273,12 +277,12 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// ```
     ///
     /// # Errors
-    /// As for [`rereg_access`](Self::rereg_access); and nothing changes if the new memory has no
-    /// bytes (EINVAL, [R6.4](crate::guide::rules#r6-4)), or more than the device's `max_mr_size`
-    /// ([`ErrorKind::Limit`]). [`ErrorKind::Unsupported`], always, where
-    /// [`destroy`](Self::destroy) is.
+    /// As for [`rereg_access`](Self::rereg_access), and
+    /// - EINVAL: the new memory is empty ([R6.4](crate::guide::rules#r6-4)).
+    /// - [`ErrorKind::Limit`]: it is longer than the device's `max_mr_size`.
+    /// - [`ErrorKind::Unsupported`], always, if [`destroy`](Self::destroy) returns it.
     #[doc(alias("ibv_rereg_mr", "IBV_REREG_MR_CHANGE_TRANSLATION"))]
-    #[allow(clippy::type_complexity)] // each of them is a value of the caller's
+    #[allow(clippy::type_complexity)] // all of these types matter to the caller
     pub fn rereg_memory<N: Memory + Allows<call::Register<A>>>(
         self,
         memory: N,

@@ -2,8 +2,8 @@
 
 use crate::memory::registered::AccessFlags;
 
-/// The rights of a region (`access` of ibv_reg_mr(3)). Every right to write includes LOCAL_WRITE
-/// ([R6.1](crate::guide::rules#r6-1)).
+/// The rights of a region (`access` of ibv_reg_mr(3)). A region of writable memory always has
+/// LOCAL_WRITE as well ([R6.1](crate::guide::rules#r6-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -17,11 +17,11 @@ use crate::memory::registered::AccessFlags;
 /// let _: RemoteCell = counters.atomic(8)?;
 /// let both = pd.register::<RemoteReadWrite>(64)?;
 /// let _: MemoryRegion<RemoteAll> = pd.register(64)?;   // and atomics
-/// let _: RemoteSlice<RemoteRead> = both.export();      // a key for those who only read
-/// let mine = pd.register::<LocalWrite>(64)?;           // no key at all: for pieces
+/// let _: RemoteSlice<RemoteRead> = both.export();      // a key that only allows reads
+/// let mine = pd.register::<LocalWrite>(64)?;           // no key, only pieces
 /// assert_eq!((both.len(), mine.len()), (64, 64));
 ///
-/// /// Whatever rights let it be read.
+/// /// Accepts all rights that allow reads.
 /// fn start<A: GrantsRead>(from: &RemoteSlice<A>) -> RemoteSpan<ToRead> {
 ///     from.read()
 /// }
@@ -29,7 +29,7 @@ use crate::memory::registered::AccessFlags;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A right that was not granted does not compile:
+/// Using a right that was not granted does not compile:
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -39,8 +39,8 @@ use crate::memory::registered::AccessFlags;
 /// ```
 #[doc(alias = "ibv_access_flags")]
 pub trait Access: sealed::Sealed + 'static {
-    /// The rights of the key that a peer has: these, without what is the region's own affair, such
-    /// as [`Relaxed`](crate::memory::Relaxed).
+    /// The rights of the peer's key: these rights without local options such as
+    /// [`Relaxed`](crate::memory::Relaxed).
     type Key: Access;
     #[doc(hidden)]
     const FLAGS: u32;
@@ -94,7 +94,8 @@ pub trait GrantsWrite: Access {}
     note = "the region must be registered, and its key exported, with REMOTE_ATOMIC"
 )]
 pub trait GrantsAtomic: Access {}
-/// Rights ([`Access`]) under which a peer may use a key at all ([R6.6](crate::guide::rules#r6-6)).
+/// Rights ([`Access`]) that include some access for peers, so that the region has an rkey
+/// ([R6.6](crate::guide::rules#r6-6)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -112,7 +113,7 @@ pub trait GrantsAtomic: Access {}
     note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)`"
 )]
 pub trait Remote: Access {}
-/// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these
+/// `Self: Includes<B>`: a region with the rights `Self` can export a key with the rights `B`
 /// ([R6.7](crate::guide::rules#r6-7)).
 ///
 /// ```
@@ -132,16 +133,16 @@ pub trait Remote: Access {}
 )]
 pub trait Includes<B: Access>: Access {}
 
-/// `IBV_ACCESS_LOCAL_WRITE` ([`Access`]): the device writes what this program posts; peers have no
-/// right.
+/// `IBV_ACCESS_LOCAL_WRITE` ([`Access`]): the device can write for this program's requests. Peers
+/// have no rights.
 #[doc(alias = "IBV_ACCESS_LOCAL_WRITE")]
 #[derive(Debug)]
 pub enum LocalWrite {}
-/// No right for peers ([`Access`]), also for read-only memory, which cannot have [`LocalWrite`]:
-/// the device reads what this program sends or writes from there
+/// No rights for peers ([`Access`]), also for read-only memory, which cannot have [`LocalWrite`]:
+/// the device reads the data that this program sends or writes from there
 /// ([R6.3](crate::guide::rules#r6-3)).
 ///
-/// Memory that can be written is registered with `IBV_ACCESS_LOCAL_WRITE`, as with `LocalWrite`.
+/// Writable memory is registered with `IBV_ACCESS_LOCAL_WRITE`, as with `LocalWrite`.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -152,14 +153,14 @@ pub enum LocalWrite {}
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
 /// #     proverbs::loopback::pair_of::<Sender>()?;
 /// # b.post_recv(wr::Recv::empty())?;
-/// let region = pd.region::<LocalRead>().create_in(&GREETING[..])?; // no peer reaches it
+/// let region = pd.region::<LocalRead>().create_in(&GREETING[..])?; // peers cannot access it
 /// a.post_send(wr::SendWithImm::new(region.share(0, 0)?, 5))?;
 /// # proverbs::loopback::poll(&mut cq, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub enum LocalRead {}
-/// `IBV_ACCESS_REMOTE_READ` ([`Access`]), and LOCAL_WRITE for what this program posts.
+/// `IBV_ACCESS_REMOTE_READ` ([`Access`]), and LOCAL_WRITE for this program's requests.
 #[doc(alias = "IBV_ACCESS_REMOTE_READ")]
 #[derive(Debug)]
 pub enum RemoteRead {}

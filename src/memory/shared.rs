@@ -1,6 +1,6 @@
 //! Read-only buffers with several handles.
 
-#![allow(unsafe_code)] // reads bytes that several handles lend
+#![allow(unsafe_code)] // reads bytes that several handles share
 
 use std::iter::FusedIterator;
 use std::mem::ManuallyDrop;
@@ -14,16 +14,16 @@ use crate::memory::frozen::Frozen;
 use crate::memory::header::Handle;
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handles};
 
-/// A read-only buffer that may be posted several times at once. It is a legal source of SEND and
-/// RDMA WRITE, so one log entry goes to three followers without a copy.
+/// A read-only buffer that can be posted several times at once, as the source of SENDs and RDMA
+/// WRITEs. For example, one log entry can be sent to three followers without a copy.
 ///
-/// Neither cloning nor dropping allocates or locks once as many handles were in use before. When
-/// the last clone is gone, the buffer goes back to its pool; or the last one is
+/// Once the buffer has had as many handles at a time, cloning and dropping neither allocate nor
+/// lock. When the last clone is dropped, the buffer returns to its pool. The last clone can also be
 /// [thawed](Self::thaw_if_last).
 ///
-/// [`Buf::freeze`](crate::Buf::freeze) makes it ([R11.1](crate::guide::rules#r11-1)),
-/// [`Buf::share`](crate::Buf::share) several at once, and
-/// [`MemoryRegion::share`](crate::MemoryRegion::share) of a part of read-only memory.
+/// [`Buf::freeze`](crate::Buf::freeze) creates one ([R11.1](crate::guide::rules#r11-1)), and
+/// [`Buf::share`](crate::Buf::share) several at once.
+/// [`MemoryRegion::share`](crate::MemoryRegion::share) creates one for a part of read-only memory.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -38,7 +38,7 @@ use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_
 /// # let follower = region.remote().write();
 /// a.post_send(wr::RdmaWrite::new(record.clone(), follower))?; // to this one ...
 /// a.post_send(wr::RdmaWrite::new(record.clone(), follower))?; // ... and that
-/// assert_eq!(&record[..], b"log entry"); // still readable meanwhile
+/// assert_eq!(&record[..], b"log entry"); // still readable
 /// # proverbs::loopback::poll(&mut cq, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -46,8 +46,8 @@ use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_
 #[repr(transparent)]
 pub struct SharedBuf(pub(crate) OwningHandle);
 
-/// Handles to one buffer, for as many posts: what [`Buf::share`](crate::Buf::share) gives, one
-/// after the other. Those that were not taken are dropped with it.
+/// An iterator over handles to one buffer, one for each post. Returned by
+/// [`Buf::share`](crate::Buf::share). Dropping it drops the remaining handles.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -66,7 +66,7 @@ impl Shares {
     #[inline(always)]
     pub(crate) fn new<C: Send + Sync>(buf: Buf<C>, n: usize) -> Self {
         if n == 0 {
-            // It goes back.
+            // The buffer returns to its pool.
             drop(buf);
             return Shares(Chain::new());
         }
@@ -80,7 +80,7 @@ impl Shares {
         };
         let slab = NonNull::from(buf.slots().region.slab());
         let frozen = ManuallyDrop::new(Frozen::freeze(buf, n));
-        // SAFETY: each of the `n` shares that are counted is given to one handle.
+        // SAFETY: each of the `n` counted shares is passed to one handle.
         let kept = || KeptAlive::Frozen(unsafe { frozen.another() });
         // SAFETY: a share keeps the slab alive.
         Shares(owning_handles(unsafe { slab.as_ref() }, n, kept, &loan))
@@ -105,8 +105,8 @@ impl SharedBuf {
         Shares::new(buf, 1).next().expect("there is one")
     }
 
-    /// The number of handles to these bytes, with this one: those that the device has count, and so
-    /// do those in completions. Of a part of a region, it is the number of handles to the region,
+    /// The number of handles to these bytes, including this one, handles that the device owns, and
+    /// handles in completions. For a part of a region, it is the number of handles to the region,
     /// and the region itself.
     ///
     /// ```
@@ -121,17 +121,17 @@ impl SharedBuf {
         self.0.sharers()
     }
 
-    /// The exclusive buffer again, if this is the only handle to it: all clones came back and are
-    /// gone.
+    /// Returns the exclusive buffer, if this is the only handle to it: all clones were returned and
+    /// dropped.
     ///
-    /// `C` is the context of the buffer that was frozen. The length is as it was then.
+    /// `C` is the context of the frozen buffer. The length is the same as when it was frozen.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
     /// let record = pool.take().ok_or("no buffer")?.freeze();
     /// let follower = record.clone();
-    /// // `follower` may be with the device: refused, and back.
+    /// // This fails because `follower` may be in flight.
     /// let record = record.thaw::<()>().unwrap_err();
     /// drop(follower);
     /// let mut next: Buf = record.thaw().map_err(|_| "shared")?;
@@ -140,22 +140,22 @@ impl SharedBuf {
     /// ```
     ///
     /// # Errors
-    /// The handle, if there are others, or the context is of another type.
+    /// The handle, if there are others, or if the context has another type.
     pub fn thaw<C: 'static>(self) -> Result<Buf<C>, SharedBuf> {
         match self.0.kept() {
-            // Nobody can make another share meanwhile: this handle is here.
+            // No other share can be created, because this is the only handle.
             KeptAlive::Frozen(frozen) if frozen.is_of::<C>() && frozen.is_last() => {}
             _ => return Err(self),
         }
         self.thaw_if_last().ok_or_else(|| unreachable!("it was the last"))
     }
 
-    /// Gives the handle up. If it was the last one, the exclusive buffer is back. Of all handles
-    /// to a buffer exactly one call gives it, whichever threads make them, as with
+    /// Drops the handle. If it was the last one, returns the exclusive buffer. Among all handles to
+    /// a buffer, exactly one such call returns it, on any threads, as with
     /// [`Arc::into_inner`](std::sync::Arc::into_inner).
     ///
-    /// `C` is the context of the buffer that was frozen. If it is of another type, or the handle is
-    /// one to a part of a region, the handle is dropped like any other.
+    /// `C` is the context of the frozen buffer. If it has another type, or if the handle is a part
+    /// of a region, the handle is just dropped.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -195,8 +195,8 @@ impl SharedBuf {
         }
     }
 
-    /// The program's own word, 0 at first: C's `wr_id`. The completion brings it with the handle,
-    /// and a clone begins with the same.
+    /// Your own number, initially 0, which replaces C's `wr_id`. It returns with the handle in the
+    /// completion. A clone starts with the same number.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -221,7 +221,7 @@ impl SharedBuf {
         self.0.id()
     }
 
-    /// Sets the program's own word: see [`id`](Self::id).
+    /// Sets the number that [`id`](Self::id) returns.
     pub fn set_id(&mut self, id: u64) {
         self.0.set_id(id);
     }
@@ -232,9 +232,9 @@ impl Deref for SharedBuf {
 
     fn deref(&self) -> &[u8] {
         let header = self.0.header();
-        // SAFETY: the memory is initialised, and nothing writes to it: the exclusive handle was
-        // given up, or it is private read-only memory, which neither this program nor the device
-        // writes, nor anybody else (`share`).
+        // SAFETY: the memory is initialised, and is not written: the exclusive handle was given up,
+        // or it is private read-only memory, which neither this program, the device nor another
+        // process writes (`share`).
         unsafe { std::slice::from_raw_parts(header.addr(), header.capacity() as usize) }
     }
 }

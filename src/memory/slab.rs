@@ -1,26 +1,26 @@
-//! The buffers of a pool or an arena: those at slab, and the memory that stays while some are not.
+//! The slab of a pool or an arena: the free buffers, and the memory, which outlives all buffers.
 //!
-//! A buffer is taken on one thread and given back on any other: by a drop, or by the reclaiming of
-//! orphaned buffers (`orphaned`).
+//! A buffer is taken on one thread and returned on any other: by a drop, or when orphaned buffers
+//! are reclaimed (`orphaned`).
 //!
 //! # Why a buffer has one handle
 //!
-//! A slot is outside `free_list` exactly while it has a handle. `take` takes the slot out and makes
-//! the handle. `put_back` has the handle, the only one, and enters the slot. (`FreeList` says why a
-//! slot is taken once, and why what was written through the handle is visible to the next that
-//! takes it.)
+//! A slot is outside `free_list` exactly while it has a handle. `take` takes the slot out and
+//! creates the handle. `put_back` has the only handle, and enters the slot. (`FreeList` explains
+//! why a slot is taken once, and why writes through the handle are visible to the thread that takes
+//! it next.)
 //!
 //! # Why the memory is freed once, and after the last handle
 //!
-//! While there is a `SlabOwner`, which a pool and an arena are, nobody counts handles: a buffer
-//! that is taken or dropped changes `free_list` alone. The last `SlabOwner` closes `free_list` and
-//! learns so how many slots are out. From then on `left` counts those: each handle that is dropped
-//! finds `free_list` closed and counts one less. The last of them, or the closing if none is out,
-//! frees the memory. Its accesses are after those of all others, which the count makes visible
-//! (AcqRel).
+//! While a `SlabOwner` exists, which is part of a pool or an arena, handles are not counted: taking
+//! or dropping a buffer only changes `free_list`. The last `SlabOwner` closes `free_list` and so
+//! determines how many slots are out. From then on `left` counts them: each handle that is dropped
+//! finds `free_list` closed and decrements the count. The last of them, or the closing if no slot
+//! is out, frees the memory. Its accesses come after the accesses of all others, which the count
+//! makes visible (AcqRel).
 //!
-//! `left` counts the `SlabOwner`s before. Nobody looks at it between the last of them and the
-//! closing, so there it is set to as many as there are slots, and one for the closing itself.
+//! Before that, `left` counts the `SlabOwner`s. It is not read between the drop of the last of them
+//! and the closing, so it is set there to the number of slots, plus one for the closing itself.
 
 #![allow(unsafe_code)] // owns the headers that handles point to
 
@@ -42,17 +42,17 @@ use crate::memory::orphaned;
 use crate::memory::registered::Registered;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
-/// A header with the user's context behind it.
+/// A header, followed by the user's context.
 #[repr(C)]
 pub(crate) struct Slot<C> {
     header: Header,
     pub context: UnsafeCell<C>,
 }
 
-/// The beginning of a header's `slab`, for any type of contexts.
+/// The start of a header's `slab`, for any type of context.
 #[repr(C)]
 pub(crate) struct Head {
-    /// The protection domain's number. It is the first field, as of any header's `slab`.
+    /// The protection domain's number. It is the first field, as in any header's `slab`.
     pd: u32,
     /// The bytes of each buffer of a pool; 0 in an arena.
     size: u32,
@@ -63,14 +63,14 @@ pub(crate) struct Head {
 }
 
 /// # Invariants
-/// - `slots` do not change from `create` on. They go when the last handle and the last `SlabOwner`
-///   are gone.
-/// - `free_list` and the slots from `untaken` on are exactly those whose handle is neither with the
-///   program nor in flight; in an arena, `free_list` are those of them that `blocks` has not yet
-///   seen.
+/// - `slots` do not change after `create`. They are freed when the last handle and the last
+///   `SlabOwner` are gone.
+/// - `free_list` and the slots from `untaken` on are exactly those whose handle is neither held by
+///   the program nor in flight. In an arena, `free_list` contains the ones that `blocks` has not
+///   yet processed.
 /// - The bytes of two slots with handles do not overlap: in a pool each slot has its own, in an
-///   arena a block that is taken.
-/// - `left` is the number of `SlabOwner`s; after the last, of handles.
+///   arena each has a block that is taken.
+/// - `left` is the number of `SlabOwner`s; after the last is dropped, the number of handles.
 #[repr(C)]
 pub(crate) struct Slab<C> {
     head: Head,
@@ -78,35 +78,35 @@ pub(crate) struct Slab<C> {
     slots: Vec<Slot<C>>,
     /// The pool's number in the type tags of its buffers.
     number: PoolNumber,
-    /// In an arena, which bytes each handle has.
+    /// In an arena, the bytes of each handle.
     blocks: Option<Mutex<Blocks>>,
-    /// All slots from here on have never been taken. It only grows, to at most their number: the
-    /// search for orphaned buffers reads all headers below it. (Whoever looks for orphaned buffers
-    /// reads it at any time, also while the memory of this goes: so it is not a part of it.)
+    /// All slots from here on have never been taken. It only grows, to at most their number. The
+    /// search for orphaned buffers reads all headers below it. (The search may read it at any time,
+    /// also while this slab is being freed. So it is stored separately.)
     untaken: Arc<AtomicU32>,
     left: AtomicU64,
     pub region: Registered,
 }
 
-// SAFETY: contexts are reached through handles only, which are `Send` if `C` is. All else is
-// immutable or behind the lock.
+// SAFETY: contexts are accessed only through handles, which are `Send` if `C` is. All other fields
+// are immutable or behind the lock.
 unsafe impl<C: Send> Send for Slab<C> {}
 // SAFETY: sharing a pool lets another thread take a buffer and with it a `C`, which is `Send`. All
-// else is immutable or behind the lock.
+// other fields are immutable or behind the lock.
 unsafe impl<C: Send> Sync for Slab<C> {}
 
-/// One of those for whom the slots are kept, whether they have handles or not: a pool, an arena.
+/// An owner that keeps the slab alive, whether its slots have handles or not: a pool or an arena.
 ///
 /// # Invariants
-/// It is counted in `left`, so the slots are not closed.
+/// It is counted in `left`, so the slab is not closed.
 pub(crate) struct SlabOwner<C>(NonNull<Slab<C>>);
 
-// SAFETY: a keeper gives `&Slab<C>`, and the last one frees them, on whichever thread it is: as an
-// `Arc` does, which is `Send` if what it counts is `Send` and `Sync`. Slab are both if `C` is
-// `Send`, and the count is atomic.
+// SAFETY: an owner returns `&Slab<C>`, and the last one frees the slab, on any thread. This is like
+// an `Arc`, which is `Send` if its content is `Send` and `Sync`. A slab is both if `C` is `Send`,
+// and the count is atomic.
 unsafe impl<C: Send> Send for SlabOwner<C> {}
-// SAFETY: a shared keeper gives `&Slab<C>`, which is `Sync` if `C` is `Send`, and further keepers,
-// which then are `Send`.
+// SAFETY: a shared owner returns `&Slab<C>`, which is `Sync` if `C` is `Send`, and further owners,
+// which are `Send` then.
 unsafe impl<C: Send> Sync for SlabOwner<C> {}
 
 impl<C> Deref for SlabOwner<C> {
@@ -114,7 +114,7 @@ impl<C> Deref for SlabOwner<C> {
 
     #[inline(always)]
     fn deref(&self) -> &Slab<C> {
-        // SAFETY: this is counted in `left` (invariant), so the slots are there as long as it is.
+        // SAFETY: this is counted in `left` (invariant), so the slab exists as long as this value.
         unsafe { self.0.as_ref() }
     }
 }
@@ -130,18 +130,18 @@ impl<C> Drop for SlabOwner<C> {
     fn drop(&mut self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let returned = self.close();
-            // SAFETY: the closing's own part, and that of each slot that is free.
+            // SAFETY: the part of the closing itself, and the parts of the free slots.
             unsafe { Slab::release(self.0, returned as u64 + 1) };
         }
     }
 }
 
 impl<C> SlabOwner<C> {
-    /// The region, if nobody else has the slots: no other keeper, and no handle.
+    /// The region, if the slab has no other owner and no handle.
     pub fn region(&mut self) -> Option<&mut Registered> {
         let is_only = self.left.load(Ordering::Acquire) == 1 && self.free_slots() == self.count();
-        // SAFETY: only a keeper makes keepers and handles. This one is the only one, and is
-        // borrowed; that there is no handle was seen by an Acquire.
+        // SAFETY: only an owner creates owners and handles. This is the only owner, and is borrowed
+        // exclusively. An Acquire load showed that there is no handle.
         is_only.then(|| unsafe { &mut (*self.0.as_ptr()).region })
     }
 }
@@ -167,8 +167,8 @@ impl<C> Headers<C> {
 }
 
 impl<C: 'static> Slab<C> {
-    /// Makes the slots, each with its context. A pool's buffers have `size` bytes each; an arena
-    /// has no buffer yet, and its `size` is 0.
+    /// Creates the slots, each with its context. A pool's buffers have `size` bytes each. An arena
+    /// has no buffers yet, and its `size` is 0.
     pub fn create(
         region: Registered,
         size: u32,
@@ -192,27 +192,28 @@ impl<C: 'static> Slab<C> {
             let header = Header::new(addr, size, lkey, slab.cast_const().cast(), type_tag);
             Slot { header, context: UnsafeCell::new(context(i)) }
         }));
-        // SAFETY: there is no handle yet, so nobody looks at the slots.
+        // SAFETY: there is no handle yet, so no other code accesses the slots.
         unsafe { (*slab).slots = slots };
-        // SAFETY: `drop` calls `forget`, before the slots go. Their handles are of buffers of `C`.
+        // SAFETY: `drop` calls `forget` before the slots are freed. Their handles are buffers of
+        // `C`.
         unsafe { orphaned::note::<_, BufList<C>>(&shared.slots, noted, pd) };
         shared
     }
 }
 
 impl<C> Slab<C> {
-    /// Takes a slot of a pool that is free and makes its only handle, which `put_back` ends. It
-    /// has all of its bytes, and is as long.
+    /// Takes a free slot of a pool and creates its only handle, which `put_back` ends. The buffer
+    /// has its full capacity and length.
     #[inline(always)]
     pub fn take(this: &SlabOwner<C>) -> Option<&Slot<C>> {
         match this.free_list.take() {
-            // SAFETY: it is one of the slots, which live as long as the keeper.
+            // SAFETY: it is one of the slots, which live as long as the owner.
             Some(slot) => this.whole_again(unsafe { slot.cast().as_ref() }),
             None => this.take_later(),
         }
     }
 
-    /// As `take`, where no slot was found at once.
+    /// Like `take`, if no slot was found at once.
     #[cold]
     #[inline(never)]
     fn take_later(&self) -> Option<&Slot<C>> {
@@ -222,10 +223,10 @@ impl<C> Slab<C> {
         self.whole_again(&self.slots[self.index(slot)])
     }
 
-    /// A slot of a pool that was just taken, with all of its bytes.
+    /// Restores the capacity and length of a slot of a pool that was just taken.
     #[inline(always)]
     fn whole_again<'a>(&'a self, slot: &'a Slot<C>) -> Option<&'a Slot<C>> {
-        /// It was narrowed.
+        /// The buffer was narrowed.
         #[cold]
         #[inline(never)]
         fn widened<'a, C>(slots: &Slab<C>, slot: &'a Slot<C>) -> Option<&'a Slot<C>> {
@@ -239,16 +240,16 @@ impl<C> Slab<C> {
         Some(slot)
     }
 
-    /// A slot of a pool that was never taken, for one thread at a time.
+    /// Returns a slot of a pool that was never taken, for one thread at a time.
     fn fresh(&self) -> Option<NonNull<Header>> {
         let index = self.untaken.load(Ordering::Relaxed);
         let slot = self.slots.get(index as usize)?;
-        // (As `note_taken`.)
+        // The search for orphaned buffers may read this concurrently; see `hand_out`.
         self.untaken.store(index + 1, Ordering::Relaxed);
         Some(NonNull::from(slot).cast())
     }
 
-    /// What an arena knows of its bytes, after those of buffers that were dropped were given back.
+    /// The blocks of an arena, after the bytes of dropped buffers were freed.
     pub fn blocks(&self) -> Option<MutexGuard<'_, Blocks>> {
         let mut blocks = lock(self.blocks.as_ref()?);
         if !blocks.is_closed {
@@ -257,7 +258,7 @@ impl<C> Slab<C> {
         Some(blocks)
     }
 
-    /// Takes a slot of an arena with at least `len` bytes, and makes its only handle, which
+    /// Takes a slot of an arena with at least `len` bytes, and creates its only handle, which
     /// `put_back` ends.
     pub fn take_bytes(this: &SlabOwner<C>, len: usize) -> Option<&Slot<C>> {
         let mut blocks = this.blocks()?;
@@ -265,9 +266,8 @@ impl<C> Slab<C> {
         Some(this.hand_out(index, blocks.whole(index)))
     }
 
-    /// Gives the bytes from `at` on of the slot, of an arena and with a handle, to another one and
-    /// makes its only handle. `at` is within these bytes, and there are some before it. `None` if
-    /// all slots have some.
+    /// Moves the bytes from `at` on of a slot of an arena, which has a handle, to another slot and
+    /// creates its only handle. Both parts are not empty. `None` if no slot is free.
     pub fn split(&self, slot: &Slot<C>, at: usize) -> Option<&Slot<C>> {
         let mut blocks = self.blocks()?;
         let index = blocks.split(self.index(NonNull::from(slot).cast()), at)?;
@@ -278,12 +278,12 @@ impl<C> Slab<C> {
         Some(self.hand_out(index, blocks.whole(index)))
     }
 
-    /// Gives the bytes of the slot `next` to `slot`, if they are those behind it: then the handle
-    /// of `next` is given up. False, and nothing changes, if they are not.
+    /// Appends the bytes of the slot `next` to `slot`, if they are adjacent. The handle of `next`
+    /// is then given up. Returns false, and changes nothing, if they are not.
     ///
     /// # Safety
-    /// The caller has the only handle to each of them. It uses that of `next` no more if the answer
-    /// is true.
+    /// The caller has the only handle to each of them. If this returns true, it does not use the
+    /// handle of `next` again.
     pub unsafe fn join(&self, slot: &Slot<C>, next: &Slot<C>) -> bool {
         let Some(mut blocks) = self.blocks() else { return false };
         let [slot, next] = [slot, next].map(|slot| self.index(NonNull::from(slot).cast()));
@@ -295,10 +295,10 @@ impl<C> Slab<C> {
         is_joined
     }
 
-    /// Makes the only handle to a slot that just got these bytes.
+    /// Creates the only handle to a slot that was just assigned these bytes.
     fn hand_out(&self, index: usize, Bytes { start, len }: Bytes) -> &Slot<C> {
         // A thread that has the handle later, or takes it back from a queue, sees this too: a
-        // handle goes from thread to thread only by what makes writes visible.
+        // handle moves between threads only with synchronisation that makes writes visible.
         self.untaken.fetch_max(index as u32 + 1, Ordering::Relaxed);
         let slot = &self.slots[index];
         slot.header.link.unlink();
@@ -306,13 +306,13 @@ impl<C> Slab<C> {
         slot
     }
 
-    /// Gives a buffer all of its bytes, for the holder of its only handle, whose slot it is.
+    /// Undoes narrowing, for the holder of the only handle of the slot.
     pub fn widen(&self, slot: &Slot<C>) {
         let Bytes { start, len } = self.whole(slot);
         slot.header.set_bytes(self.region.at(start), len, len);
     }
 
-    /// All the bytes of a buffer, for the holder of its only handle, whose slot it is.
+    /// All bytes of a slot without narrowing, for the holder of its only handle.
     pub fn whole(&self, slot: &Slot<C>) -> Bytes {
         let index = self.index(NonNull::from(slot).cast());
         match &self.blocks {
@@ -330,7 +330,7 @@ impl<C> Slab<C> {
         self.slots.len()
     }
 
-    /// The bytes of each buffer of a pool.
+    /// The size of each buffer of a pool in bytes.
     pub fn size(&self) -> u32 {
         self.head.size
     }
@@ -340,7 +340,7 @@ impl<C> Slab<C> {
         self.number.get()
     }
 
-    /// The number of slots that have no handle. They are counted on each call.
+    /// The number of slots without a handle. Each call counts them.
     pub fn free_slots(&self) -> usize {
         match self.blocks() {
             Some(blocks) => blocks.spare(),
@@ -352,10 +352,10 @@ impl<C> Slab<C> {
         self.count() - self.untaken.load(Ordering::Relaxed) as usize
     }
 
-    /// There is no keeper any more: from here on, handles are counted. Returns how many slots have
-    /// none.
+    /// Handles are counted from here on, because no owner is left. Returns the number of slots
+    /// without a handle.
     fn close(&self) -> usize {
-        // Whoever finds `free_list` closed sees this.
+        // A thread that finds `free_list` closed sees this.
         self.left.store(self.count() as u64 + 1, Ordering::Relaxed);
         let Some(blocks) = &self.blocks else {
             return self.free_list.close().count() + self.never_taken();
@@ -366,28 +366,28 @@ impl<C> Slab<C> {
         blocks.spare()
     }
 
-    /// Counts `parts` of those who are left less, and frees the slots with the last.
+    /// Subtracts `parts` from the count, and frees the slab with the last part.
     ///
     /// # Safety
-    /// The slots are closed. The parts are the caller's, which uses the slots no more.
+    /// The slab is closed. The caller owns the parts and does not use the slots again.
     unsafe fn release(this: NonNull<Self>, parts: u64) {
-        // SAFETY: the parts are not given up yet, so the slots are there.
+        // SAFETY: the parts are not given up yet, so the slab exists.
         if unsafe { (*this.as_ptr()).left.fetch_sub(parts, Ordering::AcqRel) } == parts {
-            // SAFETY: they came from a `Box`, and nobody else has a part in them.
+            // SAFETY: the slab came from a `Box`, and no other part is left.
             drop(unsafe { Box::from_raw(this.as_ptr()) });
         }
     }
 
-    /// As `put_back`, where the list was not as it was a moment ago, or is locked or closed.
+    /// Like `put_back`, if the free list changed, is locked or is closed.
     ///
     /// # Safety
-    /// As for `put_back`; these are its slots.
+    /// As for `put_back`. `this` is the slab of the slot.
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn put_later(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
-        // SAFETY: the handle is given up to `free_list`, after which neither it nor the slots are
-        // touched; or, if that is closed, the header is ours until it is given up as a part of what
-        // is left.
+        // SAFETY: the handle is given up to `free_list`, after which neither it nor the slab is
+        // accessed. If `free_list` is closed, we own the header until it is given up as a part of
+        // the count.
         unsafe {
             if !(*this.as_ptr()).free_list.put_later(slot.cast()) {
                 Slab::release(this, 1);
@@ -395,18 +395,18 @@ impl<C> Slab<C> {
         }
     }
 
-    /// Where the slots begin: what they are known by.
+    /// The address of the first slot, which identifies the slab.
     pub fn first(&self) -> *const Slot<C> {
         self.slots.as_ptr()
     }
 }
 
-/// The slots of a handle.
+/// The slab of a handle.
 ///
 /// # Safety
-/// `slot` is a handle of the caller's, which it keeps while it uses the result.
+/// `slot` is a handle that the caller owns and keeps while it uses the result.
 pub(crate) unsafe fn slots_of<'a, C>(slot: NonNull<Slot<C>>) -> &'a Slab<C> {
-    // SAFETY: the header is alive while its handle is, and so are the slots.
+    // SAFETY: the header is alive while its handle is, and so is the slab.
     unsafe { &*slot.cast::<Header>().as_ref().slab.cast() }
 }
 
@@ -415,8 +415,8 @@ pub(crate) unsafe fn slots_of<'a, C>(slot: NonNull<Slot<C>>) -> &'a Slab<C> {
 #[inline(never)]
 pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
     let header = slot.cast::<Header>();
-    // SAFETY: header and slots are alive while the handle is. It is given up to `free_list`, or
-    // else to `put_later`; after either nothing is touched.
+    // SAFETY: the header and the slab are alive while the handle is. It is given up to `free_list`
+    // or `put_later`, and nothing is accessed after that.
     unsafe {
         // It names a queue if it was part of a list that was dropped before it was posted.
         header.as_ref().forget_queue();

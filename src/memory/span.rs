@@ -1,4 +1,4 @@
-//! The target of an RDMA WRITE or the source of a READ: with an end, or without.
+//! The target of an RDMA WRITE or the source of a READ, with or without an end.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 use crate::memory::remote::by_fields;
 use crate::sys::data;
 
-/// A start and a length in the peer's memory: the bytes that an RDMA WRITE may write, or that a
-/// READ brings (`RemoteSpan<ToRead>`). It exists only where the peer granted that right
+/// A range of the peer's memory: the bytes that an RDMA WRITE may write, or that a READ reads
+/// (`RemoteSpan<ToRead>`). It can be created only from a slice with that right
 /// ([R6.7](crate::guide::rules#r6-7)).
 ///
-/// A longer WRITE is refused when it is posted. A READ brings exactly these bytes and is refused if
-/// they do not fit its buffers. [`RemoteAddr`] is an address without an end.
+/// Posting a longer WRITE fails. A READ reads exactly these bytes and is rejected if they do not
+/// fit its buffers. [`RemoteAddr`] is an address without an end.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -35,20 +35,21 @@ use crate::sys::data;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct RemoteSpan<U = ToWrite> {
-    /// As C has it from `remote_addr` on, so that all is one store. In its padding is the limit,
-    /// where cold code finds it: for a WRITE, the greatest number of bytes; for a READ, the number
-    /// of bytes, or `READS_NOTHING`.
+    /// The fields from `remote_addr` on in the layout of C, so that they are copied with one store.
+    /// The padding contains the limit, for cold code: for a WRITE, the maximum number of bytes; for
+    /// a READ, the number of bytes, or `READS_NOTHING`.
     pub(crate) c: [u64; 2],
     _use: PhantomData<U>,
 }
 
-/// An address in the peer's memory without an end, made by [`RemoteSpan::start`].
+/// An address in the peer's memory without an end, returned by [`RemoteSpan::start`].
 ///
-/// It gives up the checks of a [`RemoteSpan`]: a WRITE writes all of its data there, and a READ
-/// brings as many bytes as its buffers' lengths say ([`Buf::set_len`](crate::Buf::set_len)). Beyond
-/// what the peer registered, the peer's device refuses the access and the connection fails
-/// ([R6.7](crate::guide::rules#r6-7)); within it, the peer's other data is overwritten. It is for
-/// programs that keep the bounds themselves, as with C's `wr.rdma.remote_addr`.
+/// It does not have the checks of a [`RemoteSpan`]: a WRITE writes all of its data there, and a
+/// READ reads the number of bytes given by its buffers' lengths
+/// ([`Buf::set_len`](crate::Buf::set_len)). If an access exceeds the peer's registered memory, the
+/// peer's device rejects it and the connection fails ([R6.7](crate::guide::rules#r6-7)). Within
+/// that memory it may overwrite other data of the peer. Use it in programs that check the bounds
+/// themselves, as with C's `wr.rdma.remote_addr`.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -63,7 +64,7 @@ pub struct RemoteSpan<U = ToWrite> {
 ///
 /// let from: RemoteAddr<ToRead> = header.read().start();
 /// let mut buf = pool.take().ok_or("no buffer")?;
-/// buf.set_len(25); // what the READ brings
+/// buf.set_len(25); // the length of the READ
 /// a.post_send(wr::RdmaRead::new(buf, from))?;
 /// let read = proverbs::loopback::poll(&mut cq, 2)?.remove(1).ok_or("a READ has a buffer")?;
 /// assert_eq!(&read[..], b"a header and what follows");
@@ -80,21 +81,21 @@ pub enum ToWrite {}
 #[derive(Debug)]
 pub enum ToRead {}
 
-/// The limit of a READ that brings no bytes: more than any buffer holds. So the one comparison with
-/// the buffers' size finds both this case and bytes that do not fit, and leaves them to cold code.
+/// The limit of a READ of no bytes: more than any buffer holds. One comparison with the size of the
+/// buffers detects both this case and bytes that do not fit, and leaves them to cold code.
 pub(crate) const READS_NOTHING: u32 = u32::MAX;
-/// What a handle has at most, so that its length is never that type_tag.
+/// The largest length of a handle is less, so the length of a handle never equals it.
 pub(crate) use crate::terms::bounds::LONGEST_PIECE;
 const _: () = assert!(LONGEST_PIECE == READS_NOTHING - 1);
 
-/// The limit of a span without an end. No WRITE's data is longer (R3.5).
+/// The limit of a span without an end. The data of a WRITE is never longer (R3.5).
 const NO_END: u32 = u32::MAX;
 
 by_fields!(RemoteSpan<U>: c);
 by_fields!(RemoteAddr<U>: 0);
 
 impl RemoteSpan {
-    /// The limit is cut to 32 bits: a longer WRITE is refused in any case (R3.5).
+    /// The limit is cut to 32 bits, because a longer WRITE is always rejected (R3.5).
     #[inline(always)]
     pub(crate) fn to_write(addr: u64, rkey: u32, len: u64) -> Self {
         Self::new(addr, rkey, len.min(NO_END.into()) as u32)
@@ -102,7 +103,7 @@ impl RemoteSpan {
 }
 
 impl RemoteSpan<ToRead> {
-    /// The limit is cut to 32 bits: no buffers hold more.
+    /// The limit is cut to 32 bits, because no buffers hold more.
     #[inline(always)]
     pub(crate) fn to_read(addr: u64, rkey: u32, len: u64) -> Self {
         let longest = READS_NOTHING as u64 - 1;
@@ -121,7 +122,7 @@ impl<U> RemoteSpan<U> {
         data::rkey_of(self.c)
     }
 
-    /// The address alone, without an end. [`RemoteAddr`] says what that gives up.
+    /// Returns the start address without an end. See [`RemoteAddr`] for the checks that it lacks.
     #[inline(always)]
     pub fn start(self) -> RemoteAddr<U> {
         RemoteAddr(RemoteSpan::new(self.c[0], self.rkey(), NO_END))
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
     use crate::memory::{RemoteRead, RemoteSlice};
 
-    /// Slices, spans and beginnings are equal if all that they name is, and have one hash then.
+    /// Slices, spans and addresses are equal if all their parts are. Then their hashes are equal.
     #[test]
     fn names_of_remote_memory_are_compared_whole() {
         let parts = [(1, 8, 3), (2, 8, 3), (1, 9, 3), (1, 8, 4)];
@@ -160,10 +161,10 @@ mod tests {
                 assert_eq!([slices[i] == slices[j], spans[i] == spans[j]], [i == j; 2]);
             }
         }
-        // A beginning has no length: the third is the first.
+        // An address has no length: the third equals the first.
         assert!(starts[2] == starts[0] && starts[1] != starts[0] && starts[3] != starts[0]);
         assert_eq!(HashSet::from(slices).len(), 4);
-        // Sets whose hash tells nothing would do, so hashes are looked at.
+        // Sets would also work with a constant hash, so hashes are compared.
         assert_eq!(HashSet::from(slices.map(hash)).len(), 4);
         assert_eq!(HashSet::from(spans.map(hash)).len(), 4);
         assert_eq!(HashSet::from(starts.map(hash)).len(), 3);
@@ -175,7 +176,7 @@ mod tests {
         hasher.finish()
     }
 
-    /// The limits of spans whose lengths are around the greatest 32-bit number.
+    /// The limits of spans whose lengths are around the largest 32-bit number.
     #[test]
     fn limits() {
         let write = |len| data::behind_rkey(RemoteSpan::to_write(1, 2, len).c);

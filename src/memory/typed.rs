@@ -1,4 +1,4 @@
-//! Plain data in buffers and regions, by zerocopy's traits (feature `zerocopy`).
+//! Plain data in buffers and regions, with zerocopy's traits (feature `zerocopy`).
 
 use std::any::type_name;
 use std::fmt;
@@ -8,14 +8,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::allows::{Allows, call};
 use crate::memory::{Access, Buf, Memory, MemoryRegion, OutOfBounds, SharedBuf, TooLong};
 
-/// With the feature `zerocopy`: plain data, as the traits of the crate `zerocopy` define it.
+/// With the feature `zerocopy`: plain data, as defined by the traits of the crate `zerocopy`.
 ///
-/// Numbers travel as they are in memory; `zerocopy::byteorder` has types with a byte order. Types
-/// with a tail of varying length, and a header before other bytes, are read by zerocopy's own
-/// functions from `&buf[..]`.
+/// Numbers have the byte order of the machine; `zerocopy::byteorder` has types with a fixed byte
+/// order. To read a type with a tail of variable length, or a header before other bytes, use
+/// zerocopy's functions on `&buf[..]`.
 impl<C> Buf<C> {
-    /// Copies `value` (a struct, a slice) to the start of the buffer and sets the length to its
-    /// size in bytes.
+    /// Copies `value` (such as a struct or a slice) to the start of the buffer and sets the length
+    /// to its size in bytes.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -39,25 +39,25 @@ impl<C> Buf<C> {
     /// ```
     ///
     /// # Errors
-    /// [`TooLong`] if it does not fit: nothing is written then, and the length stays as it was.
+    /// [`TooLong`] if it does not fit. The buffer and its length are then unchanged.
     pub fn set<T: IntoBytes + Immutable + ?Sized>(&mut self, value: &T) -> Result<(), TooLong> {
         self.copy_from(value.as_bytes())
     }
 
-    /// The bytes of the buffer, as many as its length says, as a `T`.
+    /// Borrows the bytes of the buffer, up to its length, as a `T`.
     ///
-    /// A buffer begins at a multiple of 8 at least, unless it was [narrowed](Self::narrow); see
-    /// [`create_pool`](crate::ProtectionDomain::create_pool) for more.
+    /// A buffer starts at a multiple of 8 at least, unless it was [narrowed](Self::narrow). See
+    /// [`create_pool`](crate::ProtectionDomain::create_pool) for larger alignments.
     ///
     /// # Errors
-    /// [`Mismatch`] if the length is not the size of a `T`, or the address no multiple of its
-    /// alignment.
+    /// [`Mismatch`] if the length is not the size of a `T`, or if the address is not a multiple of
+    /// its alignment.
     pub fn view<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<&T, Mismatch> {
         T::ref_from_bytes(self).map_err(|_| Mismatch::of::<T>(self))
     }
 
-    /// As [`view`](Self::view), mutably. With [`set_len`](Self::set_len) before it, a value is made
-    /// in the buffer that sends it.
+    /// Like [`view`](Self::view), mutably. After [`set_len`](Self::set_len), use it to build a
+    /// value directly in the buffer that sends it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -68,7 +68,7 @@ impl<C> Buf<C> {
     /// table[3] = 9;
     /// assert_eq!(buf.view_slice::<u64>()?[3], 9);
     /// let error = buf.view::<u64>().unwrap_err();
-    /// assert_eq!(error.to_string(), "32 bytes are not a `u64`, which has 8");
+    /// assert_eq!(error.to_string(), "32 bytes do not fit `u64`, which has 8");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -82,16 +82,16 @@ impl<C> Buf<C> {
         T::mut_from_bytes(self).map_err(|_| mismatch)
     }
 
-    /// The bytes of the buffer, as many as its length says, as elements.
+    /// Borrows the bytes of the buffer, up to its length, as elements.
     ///
     /// # Errors
-    /// [`Mismatch`] if the length is no multiple of an element's size, or the address none of its
-    /// alignment.
+    /// [`Mismatch`] if the length is not a multiple of an element's size, or if the address is not
+    /// a multiple of its alignment.
     pub fn view_slice<T: FromBytes + Immutable>(&self) -> Result<&[T], Mismatch> {
         <[T]>::ref_from_bytes(self).map_err(|_| Mismatch::of::<T>(self))
     }
 
-    /// As [`view_slice`](Self::view_slice), mutably.
+    /// Like [`view_slice`](Self::view_slice), mutably.
     ///
     /// # Errors
     /// As for [`view_slice`](Self::view_slice).
@@ -103,7 +103,7 @@ impl<C> Buf<C> {
 
 /// With the feature `zerocopy`: plain data.
 impl SharedBuf {
-    /// The bytes as a `T`.
+    /// Borrows the bytes as a `T`.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -124,8 +124,8 @@ impl SharedBuf {
 
 /// With the feature `zerocopy`: plain data, copied.
 impl<A: Access, M> MemoryRegion<A, M> {
-    /// Copies a `T` out, from `offset` on, wherever that is aligned: as
-    /// [`read_at`](Self::read_at), so while a peer writes it, only its aligned words are whole.
+    /// Copies a `T` out of the region at `offset`, which does not have to be aligned. While a peer
+    /// writes it, only its aligned words are consistent, as for [`read_at`](Self::read_at).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -149,10 +149,11 @@ impl<A: Access, M> MemoryRegion<A, M> {
         Ok(value)
     }
 
-    /// Copies `value` (a struct, a slice) in, from `offset` on, as [`write_at`](Self::write_at).
+    /// Copies `value` (such as a struct or a slice) into the region at `offset`, like
+    /// [`write_at`](Self::write_at).
     ///
     /// # Errors
-    /// [`OutOfBounds`] if the bytes are not all inside the region; nothing is written then.
+    /// [`OutOfBounds`] if the bytes are not all inside the region. Nothing is written then.
     pub fn write_value<T>(&self, offset: usize, value: &T) -> Result<(), OutOfBounds>
     where
         T: IntoBytes + Immutable + ?Sized,
@@ -162,11 +163,11 @@ impl<A: Access, M> MemoryRegion<A, M> {
     }
 }
 
-/// The bytes of a buffer are not what was asked for: the error of [`Buf::view`] and its kin.
+/// The error of [`Buf::view`] and similar functions: the bytes of a buffer do not match the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Mismatch {
-    /// The type that was asked for, or that of the elements.
+    /// The requested type, or the type of the elements.
     pub ty: &'static str,
     /// Its size in bytes.
     pub size: usize,
@@ -174,7 +175,7 @@ pub struct Mismatch {
     pub len: usize,
     /// The alignment of the type in bytes.
     pub align: usize,
-    /// The greatest power of two of which the buffer's address is a multiple.
+    /// The largest power of two that divides the buffer's address.
     pub address_align: usize,
 }
 
@@ -200,7 +201,7 @@ impl fmt::Display for Mismatch {
                  pool's size a multiple of {align}"
             );
         }
-        write!(f, "{len} bytes are not a `{ty}`, which has {size}")
+        write!(f, "{len} bytes do not fit `{ty}`, which has {size}")
     }
 }
 

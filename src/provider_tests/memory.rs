@@ -201,11 +201,13 @@ fn a_dma_buf_reaches_c_as_it_is() {
     assert_eq!(refused.error.errno(), Some(libc::EOPNOTSUPP));
     let text = refused.to_string();
     assert_eq!(refused.into_object().offset, 0x5010);
-    assert!(text.contains("; f registers no dma-buf: copy through"), "{text}");
+    assert!(text.contains("; f does not support dma-bufs: copy through"), "{text}");
     ANSWER.set(libc::EINVAL);
     let refused = pd.register_dmabuf::<RemoteRead>(dmabuf()).unwrap_err();
     let text = refused.to_string();
-    assert!(text.ends_with("; not all of it is inside the dma-buf, or the descriptor is of none)"));
+    assert!(
+        text.ends_with("; not all of it is in the dma-buf, or the descriptor is not a dma-buf)")
+    );
     seen();
     unsafe { replace_for_test(Symbols::default()) };
     let refused = pd.register_dmabuf::<RemoteRead>(dmabuf()).unwrap_err();
@@ -250,7 +252,7 @@ fn device_memory_reaches_c_as_it_is() {
     assert_eq!(refused.error.errno(), Some(libc::EINVAL));
     let dm = refused.into_object().destroy().unwrap_err().into_object();
     let text = context.alloc_dm(&can, 4000, 0).unwrap_err().to_string();
-    assert!(text.ends_with("(4000 bytes, log_align_req 0, of 4096 that there are)"), "{text}");
+    assert!(text.ends_with("(4000 bytes, log_align_req 0; the device has 4096 bytes)"), "{text}");
     let error = context.alloc_dm(&can, 4097, 0).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Limit { asked: 4097, max: 4096, .. }));
     ANSWER.set(0);

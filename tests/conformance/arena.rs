@@ -449,7 +449,7 @@ fn the_longest_buffer_of_all() {
     let error = all.join(last).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("{} bytes exceed what a buffer may have, {LONGEST}", 1u32 << 31)
+        format!("{} bytes exceed the {LONGEST} bytes of the longest buffer", 1u32 << 31)
     );
     drop((all, error));
     assert_eq!(arena.longest(), LONGEST);

@@ -56,7 +56,7 @@ fn sizes_that_do_not_fit_are_reported() {
     let error = buf.set(&REQUEST).unwrap_err();
     assert_eq!(error.to_string(), "16 bytes exceed the buffer's capacity of 8");
     assert_eq!(&buf[..], b"before");
-    assert_eq!(buf.view::<u32>().unwrap_err().to_string(), "6 bytes are not a `u32`, which has 4");
+    assert_eq!(buf.view::<u32>().unwrap_err().to_string(), "6 bytes do not fit `u32`, which has 4");
     let error = buf.view_slice_mut::<u32>().unwrap_err();
     assert_eq!((error.size, error.len, error.align), (4, 6, 4));
     // Buffers of 24 bytes are aligned to 8, and some of them to more.

@@ -1,4 +1,4 @@
-//! Memory of the device's own.
+//! Memory of a device (`ibv_alloc_dm`).
 
 #![allow(unsafe_code)] // a few verbs
 
@@ -15,13 +15,12 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 
 const VERB: &str = "ibv_alloc_dm";
 
-/// Memory of a device's own (`ibv_alloc_dm`): what is there crosses no bus when the device reads or
-/// writes it.
+/// Memory on the device (`ibv_alloc_dm`), which the device accesses without using the bus.
 ///
-/// The processor has no bytes of it: it copies to and from it.
-/// [`register_dm`](ProtectionDomain::register_dm) makes a region of it, whose
-/// [pieces](MemoryRegion::piece) are posted and whose [slices](MemoryRegion::remote) peers use;
-/// there is no pool in it. `destroy` of the region gives it back.
+/// The processor can only copy to and from it. [`register_dm`](ProtectionDomain::register_dm)
+/// registers it as a region, whose [pieces](MemoryRegion::piece) are posted and whose
+/// [slices](MemoryRegion::remote) peers use. It cannot be used for a pool. `destroy` of the region
+/// returns it.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -29,10 +28,10 @@ const VERB: &str = "ibv_alloc_dm";
 /// use proverbs::memory::Dm;
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
 /// #     proverbs::loopback::pair()?;
-/// // Few devices have any, so it takes a proof.
+/// // Few devices have such memory, so this needs a proof.
 /// let can = context.abilities()?.can::<DeviceMemory>().ok_or("no memory of its own")?;
 /// let counters: Dm = context.alloc_dm(&can, 64, 3)?; // aligned to 8 bytes, for atomics
-/// counters.memcpy_to_dm(0, &[0; 64])?;               // what it holds at first, nobody says
+/// counters.memcpy_to_dm(0, &[0; 64])?;               // initially undefined
 /// let region: MemoryRegion<RemoteAtomic, Dm> = pd.register_dm(counters)?;
 ///
 /// let ticket = region.remote().atomic(8)?;
@@ -52,17 +51,17 @@ pub struct Dm {
 }
 
 impl Context {
-    /// Allocates `len` bytes of the device's own memory, aligned to 2 to the power of
-    /// `log_align_req` bytes (`ibv_alloc_dm`): 3 for atomics, 0 if it does not matter. [`Dm`] has
-    /// an example.
+    /// Allocates `len` bytes of device memory, aligned to 2 to the power of `log_align_req` bytes
+    /// (`ibv_alloc_dm`). Use 3 for atomics, or 0 if alignment does not matter. [`Dm`] has an
+    /// example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::ContextMismatch`] if the proof is another context's.
-    /// [`ErrorKind::Limit`] if `len` exceeds `max_dm_size`, otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `len` is 0, ENOMEM if too
-    /// little of it is left.
+    /// - [`ErrorKind::ContextMismatch`]: `can` comes from another context.
+    /// - [`ErrorKind::Limit`]: `len` exceeds `max_dm_size`.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `len` is 0, ENOMEM if
+    ///   not enough memory is left.
     #[doc(alias("ibv_alloc_dm", "ibv_alloc_dm_attr", "log_align_req"))]
     pub fn alloc_dm(
         &self,
@@ -84,7 +83,7 @@ impl Context {
             if len as u64 > most {
                 return Error::limit(VERB, "length", len as u64, most);
             }
-            Error::os(VERB, errno, format!("{}, of {most} that there are", asked()))
+            Error::os(VERB, errno, format!("{}; the device has {most} bytes", asked()))
         })?;
         // SAFETY: the object was just created, and has no other owner.
         let handle = unsafe { handle::Dm::new(dm, control, self.handle.clone()) };
@@ -98,7 +97,7 @@ impl Dm {
         self.len
     }
 
-    /// Always false: to allocate no bytes is refused.
+    /// Always false: allocating 0 bytes fails.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -107,13 +106,13 @@ impl Dm {
         self.handle.as_ptr()
     }
 
-    /// Copies bytes in, from `dm_offset` on (`ibv_memcpy_to_dm`). What a device or another thread
-    /// does there meanwhile may be mixed with it.
+    /// Copies `bytes` to `dm_offset` (`ibv_memcpy_to_dm`). Concurrent writes by a device or another
+    /// thread may be mixed with it.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] if the bytes are not all inside, otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL on devices that copy whole
-    /// words of 4 bytes, if offset or length is no multiple of 4.
+    /// - [`ErrorKind::Limit`]: the bytes are not all inside.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL on devices that copy whole
+    ///   words of 4 bytes, if offset or length is not a multiple of 4.
     #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn memcpy_to_dm(&self, dm_offset: usize, bytes: &[u8]) -> Result<(), Error> {
         const VERB: &str = "ibv_memcpy_to_dm";
@@ -125,8 +124,8 @@ impl Dm {
         })
     }
 
-    /// Copies bytes out, from `dm_offset` on (`ibv_memcpy_from_dm`). A device or another thread may
-    /// be writing them meanwhile.
+    /// Copies the bytes at `dm_offset` to `out` (`ibv_memcpy_from_dm`). A device or another thread
+    /// may be writing them at the same time.
     ///
     /// # Errors
     /// As for [`memcpy_to_dm`](Self::memcpy_to_dm).
@@ -141,7 +140,7 @@ impl Dm {
         })
     }
 
-    /// Copies `len` bytes from or to `offset`, which are inside.
+    /// Copies `len` bytes from or to `offset`, after checking that they are inside.
     fn copy(
         &self,
         verb: &'static str,
@@ -171,7 +170,7 @@ impl Dm {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the memory is given back.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the memory.
     #[doc(alias = "ibv_free_dm")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         let closed = self.handle.close();
@@ -182,15 +181,15 @@ impl Dm {
 impl_debug!(Dm, |it| "Dm({} bytes)", it.len);
 
 impl ProtectionDomain {
-    /// Registers all of a device's memory with the rights `A` (`ibv_reg_dm_mr`). Its addresses at
-    /// peers are offsets ([R6.14](crate::guide::rules#r6-14)). [`Dm`] has an example.
+    /// Registers all of `dm` with the rights `A` (`ibv_reg_dm_mr`). Peers use offsets as its
+    /// addresses ([R6.14](crate::guide::rules#r6-14)). [`Dm`] has an example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if it is of another
-    /// context ([R12.1](crate::guide::rules#r12-1)), otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    /// The memory, with [`ErrorKind::ContextMismatch`] if it belongs to another context
+    /// ([R12.1](crate::guide::rules#r12-1)), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
+    /// the errno.
     #[doc(alias("ibv_reg_dm_mr", "IBV_ACCESS_ZERO_BASED"))]
     pub fn register_dm<A: Access>(&self, dm: Dm) -> Result<MemoryRegion<A, Dm>, Refused<Dm>> {
         const VERB: &str = "ibv_reg_dm_mr";
@@ -200,8 +199,8 @@ impl ProtectionDomain {
         }
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         let len = dm.len;
-        // SAFETY: domain and memory are live, and the memory stays until the region is
-        // deregistered. The region is the domain's, and new.
+        // SAFETY: domain and memory are live, and the memory stays allocated until the region is
+        // deregistered. The region is new and belongs to the domain.
         let region = unsafe {
             Registered::without_bytes(self, dm, 0, len, |dm, pd| {
                 let register = pd.control().reg_dm_mr;
@@ -217,7 +216,7 @@ impl ProtectionDomain {
 }
 
 impl<A: Access> MemoryRegion<A, Dm> {
-    /// As [`Dm::memcpy_to_dm`], while it is registered.
+    /// Like [`Dm::memcpy_to_dm`], while it is registered.
     ///
     /// # Errors
     /// As for [`Dm::memcpy_to_dm`].
@@ -226,7 +225,7 @@ impl<A: Access> MemoryRegion<A, Dm> {
         self.registered().owner::<Dm>().memcpy_to_dm(dm_offset, bytes)
     }
 
-    /// As [`Dm::memcpy_from_dm`], while it is registered.
+    /// Like [`Dm::memcpy_from_dm`], while it is registered.
     ///
     /// # Errors
     /// As for [`Dm::memcpy_to_dm`].

@@ -1,4 +1,4 @@
-//! Memory behind a file descriptor: a GPU's, say.
+//! Memory behind a file descriptor, such as GPU memory.
 
 #![allow(unsafe_code)] // one verb
 
@@ -16,17 +16,17 @@ const VERB: &str = "ibv_reg_dmabuf_mr";
 /// A part of a dma-buf: memory of another device, such as a GPU, that its driver exports as a
 /// descriptor (ibv_reg_dmabuf_mr(3)).
 ///
-/// The processor has no bytes of it here. [`register_dmabuf`](ProtectionDomain::register_dmabuf)
-/// makes a region of it, whose [pieces](MemoryRegion::piece) are posted and whose
-/// [slices](MemoryRegion::remote) peers use; there is no pool in it, and no `read_at`. `destroy`
-/// gives it back. Several regions of one dma-buf have duplicates of its descriptor
-/// (`OwnedFd::try_clone`).
+/// The processor cannot access the bytes through it.
+/// [`register_dmabuf`](ProtectionDomain::register_dmabuf) registers it as a region, whose
+/// [pieces](MemoryRegion::piece) are posted and whose [slices](MemoryRegion::remote) peers use. It
+/// cannot be used for a pool, and does not have `read_at`. `destroy` returns it. To register
+/// several regions of one dma-buf, duplicate its descriptor (`OwnedFd::try_clone`).
 ///
-/// No field has a default: a driver that exports a whole allocation for an address inside it tells
-/// the offset of that address too, and a wrong one is other memory.
+/// No field has a default. If a driver exports a whole allocation for an address inside it, it also
+/// returns the offset of that address, and a wrong offset names other memory.
 ///
-/// On the [loopback](crate::loopback) device a memfd takes its place, sealed against shrinking, as
-/// udmabuf asks for it:
+/// On the [loopback](crate::loopback) device a memfd replaces it, sealed against shrinking, as
+/// required by udmabuf:
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -53,14 +53,15 @@ const VERB: &str = "ibv_reg_dmabuf_mr";
 /// ```
 #[derive(Debug)]
 pub struct DmaBuf {
-    /// The dma-buf. The kernel takes a reference of its own when the region is registered.
+    /// The dma-buf. The kernel takes its own reference when the region is registered.
     pub fd: OwnedFd,
-    /// Where the part begins in the dma-buf, bytes.
+    /// The start of the part in the dma-buf, in bytes.
     pub offset: u64,
-    /// The length of the part, bytes.
+    /// The length of the part in bytes.
     pub len: usize,
-    /// The address of its first byte in work requests, here and at peers: any, that is as far
-    /// within its page as `offset` is. Mostly the address that the GPU's program has.
+    /// The address of its first byte in work requests, here and at peers. It can be any address
+    /// with the same offset within its page as `offset`. Usually it is the address in the GPU's
+    /// program.
     pub iova: u64,
 }
 
@@ -71,19 +72,17 @@ impl DmaBuf {
         format!("{len} bytes at offset {offset:#x} of descriptor {fd}, iova {iova:#x}, {access:?}")
     }
 
-    /// What the device need not be asked for.
+    /// Checks that do not need the device.
     fn check(&self, access: AccessFlags) -> Result<(), Error> {
         let refused = |why: String| {
             Err(Error::os(VERB, libc::EINVAL, format!("{}; {why}", self.asked(access))))
         };
         if self.len == 0 {
-            return refused("a region has at least one byte".into());
+            return refused("cannot register 0 bytes".into());
         }
         let page = page() as u64;
         if self.offset % page != self.iova % page {
-            return refused(format!(
-                "offset and iova are at different places in their pages of {page} bytes"
-            ));
+            return refused(format!("offset and iova differ modulo the page size of {page} bytes"));
         }
         let len = self.len as u64;
         let last = usize::try_from(self.iova).ok().and_then(|iova| iova.checked_add(self.len - 1));
@@ -101,12 +100,14 @@ impl ProtectionDomain {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// The part comes back in the error. [`ErrorKind::Unsupported`] if the device, its driver or
-    /// libibverbs (before rdma-core 34) has no such verb. [`ErrorKind::Limit`] if it is longer than
-    /// the device's `max_mr_size`. [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it has no
-    /// bytes ([R6.4](crate::guide::rules#r6-4)), if offset and iova are at different places in
-    /// their pages ([R18.12](crate::guide::rules#r18-12)), if it is not all inside the dma-buf, or
-    /// if the descriptor is of none.
+    /// The part, with
+    /// - [`ErrorKind::Unsupported`]: the device, its driver or libibverbs (before rdma-core 34)
+    ///   does not support this verb.
+    /// - [`ErrorKind::Limit`]: it is longer than the device's `max_mr_size`.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it is empty
+    ///   ([R6.4](crate::guide::rules#r6-4)), if `offset` and `iova` differ modulo the page size
+    ///   ([R18.12](crate::guide::rules#r18-12)), if it is not all inside the dma-buf, or if the
+    ///   descriptor is not a dma-buf.
     #[doc(alias = "ibv_reg_dmabuf_mr")]
     pub fn register_dmabuf<A: Access>(
         &self,
@@ -117,7 +118,7 @@ impl ProtectionDomain {
             return Err(Refused::new(dmabuf, error));
         }
         let (iova, len) = (dmabuf.iova as usize, dmabuf.len);
-        // SAFETY: the domain is live. The region is the domain's, and new.
+        // SAFETY: the domain is live. The region is new and belongs to the domain.
         let region = unsafe {
             Registered::without_bytes(self, dmabuf, iova, len, |dmabuf, pd| {
                 let DmaBuf { fd, offset, len, iova } = dmabuf;
@@ -137,14 +138,14 @@ impl ProtectionDomain {
     fn no_dmabuf(&self, dmabuf: &DmaBuf, access: AccessFlags, errno: i32) -> Error {
         let lacks = match errno {
             libc::ENOSYS => "this libibverbs is older than rdma-core 34".into(),
-            libc::EOPNOTSUPP => format!("{} registers no dma-buf", self.context().name()),
+            libc::EOPNOTSUPP => format!("{} does not support dma-bufs", self.context().name()),
             libc::EINVAL => {
-                let why = "not all of it is inside the dma-buf, or the descriptor is of none";
+                let why = "not all of it is in the dma-buf, or the descriptor is not a dma-buf";
                 return Error::os(VERB, errno, format!("{}; {why}", dmabuf.asked(access)));
             }
             _ => return why_not(VERB, self, dmabuf.len, dmabuf.asked(access), errno),
         };
-        let instead = "copy through memory of the processor, a region or a pool";
+        let instead = "copy through host memory, a region or a pool";
         let asked = dmabuf.asked(access);
         Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
     }

@@ -1,4 +1,4 @@
-//! Memory of which the processor has no bytes: a device's own, and dma-buf.
+//! Memory whose bytes the processor cannot access: device memory and dma-bufs.
 
 mod dm;
 mod dmabuf;

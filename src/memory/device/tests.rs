@@ -1,4 +1,4 @@
-//! Memory of which the processor has no bytes, on the loopback device.
+//! Memory whose bytes the processor cannot access, on the loopback device.
 
 use std::os::fd::OwnedFd;
 
@@ -9,7 +9,7 @@ use crate::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }
 
-/// The personalities that have it.
+/// The personalities that support it.
 fn able() -> impl Iterator<Item = Personality> {
     [Personality::Plain, Personality::Mlx5].into_iter().chain((0..4).map(Personality::worst))
 }
@@ -19,8 +19,8 @@ fn dm(context: &Context, len: usize) -> Dm {
     context.alloc_dm(&can, len, 3).unwrap()
 }
 
-/// Posts a piece as the sink of a READ, and as the source of a WRITE and a SEND: all between 8
-/// bytes of the region and a table that a peer has.
+/// Posts a piece as the destination of a READ, and as the source of a WRITE and a SEND, between 8
+/// bytes of the region and a table at the peer.
 fn all_that_a_piece_is_for(pair: &mut Pair<Mixed>, piece: impl Fn() -> OpenBuf) {
     let Pair { pd, a, b, cq, pool, .. } = pair;
     let table = pd.register::<RemoteAll>(64).unwrap();
@@ -50,7 +50,7 @@ fn all_that_a_peer_does(pair: &mut Pair<Mixed>, at: RemoteSlice<RemoteAll>) {
     assert_eq!(&read[..], b"peer's");
     a.post_send(wr::FetchAndAdd::new(pool.take().unwrap(), at.atomic(8).unwrap(), 3)).unwrap();
     loopback::poll(cq, 1).unwrap();
-    // A byte beyond it is not there.
+    // A byte beyond it is not accessible.
     let beyond = RemoteSlice::<RemoteAll>::from_parts(at.addr() + at.len() - 7, 8, at.rkey());
     a.post_send(wr::RdmaRead::new(pool.take().unwrap(), beyond.read())).unwrap();
     assert!(loopback::poll(cq, 1).is_err());
@@ -68,7 +68,7 @@ fn memory_of_the_devices_own() {
         assert_eq!((region.len(), region.remote().addr()), (32, 0));
         all_that_a_piece_is_for(&mut pair, || region.piece(24, 8).unwrap());
         all_that_a_peer_does(&mut pair, region.remote());
-        // With the device, it is given up by nobody.
+        // While the device owns it, it cannot be destroyed.
         let piece = region.piece(0, 4).unwrap();
         let region = region.destroy().unwrap_err().into_object();
         drop(piece);
@@ -100,7 +100,7 @@ fn memory_of_a_device_is_bounded_and_its_copies_are_checked() {
         all.memcpy_from_dm(offset, &mut vec![0; len]).unwrap_err();
     }
     all.memcpy_to_dm(most, &[]).unwrap();
-    // A proof is of one context, and so is a domain.
+    // A proof belongs to one context, and so does a domain.
     let other = fabric.open_device();
     let error = other.alloc_dm(&can, 8, 0).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
@@ -136,8 +136,8 @@ fn a_device_may_copy_words_only() {
     assert_eq!(&there, b"abc");
 }
 
-/// Memory, region, domain and context go in any order, and what the device refuses to give up
-/// stays.
+/// Memory, region, domain and context are dropped in any order, and an object that the device
+/// refuses to destroy stays.
 /// Proves R18.15.
 #[test]
 fn device_memory_stays_while_it_is_registered() {
@@ -183,7 +183,7 @@ fn memory_behind_a_descriptor() {
     }
 }
 
-/// The region keeps what it needs: the descriptor may go, and its number may be another file's.
+/// The region keeps the memory: the descriptor may be closed, and its number may be reused.
 #[test]
 #[cfg_attr(miri, ignore = "maps files, which Miri does not")]
 fn a_region_outlives_its_descriptor() {
@@ -212,28 +212,28 @@ fn what_is_no_dma_buf_comes_back() {
         refused.to_string()
     };
     let file = |name| std::fs::File::open(name).unwrap().into();
-    // Beyond its end, by a byte and by all there is.
+    // Beyond its end, by a byte and by the largest number.
     refused(part(memfd(4096), 0, 4097, 0), libc::EINVAL);
     refused(part(memfd(4096), 4096, 1, 0), libc::EINVAL);
     let text = refused(part(memfd(4096), 1 << 60, 1, 0), libc::EINVAL);
     assert!(
-        text.ends_with("; not all of it is inside the dma-buf, or the descriptor is of none)"),
+        text.ends_with("; not all of it is in the dma-buf, or the descriptor is not a dma-buf)"),
         "{text}"
     );
     let text = refused(part(memfd(4096), 8, 8, 16), libc::EINVAL);
     assert!(
-        text.ends_with("; offset and iova are at different places in their pages of 4096 bytes)"),
+        text.ends_with("; offset and iova differ modulo the page size of 4096 bytes)"),
         "{text}"
     );
     refused(part(memfd(4096), 0, 0, 0), libc::EINVAL);
-    // Up to the last byte that there may be, which the device refuses, and one beyond.
+    // Up to the last possible byte, which the device refuses, and one beyond.
     let text = refused(part(memfd(8192), 0, 4096, !4095), libc::EINVAL);
     assert!(!text.contains("address space"), "{text}");
     for (offset, iova) in [(1, !4094), (!4095, 0)] {
         let text = refused(part(memfd(8192), offset, 4096, iova), libc::EINVAL);
         assert!(text.ends_with("; it ends past the end of the address space)"), "{text}");
     }
-    // No dma-buf: a file that may shrink, a directory, a pipe, a device.
+    // Not dma-bufs: a file that may shrink, a directory, a pipe, a device.
     for name in ["/proc/self/exe", "/", "/dev/null", "/dev/zero"] {
         refused(part(file(name), 0, 1, 0), libc::EINVAL);
     }

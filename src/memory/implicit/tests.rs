@@ -17,7 +17,7 @@ fn all(pd: &ProtectionDomain, context: &Context) -> ImplicitRegion<Rc, Both> {
     pd.register_implicit(&can).unwrap()
 }
 
-/// Memory without a region of its own arrives, and comes back to whom it belongs.
+/// Memory without its own region arrives at the peer, and returns to its owner.
 /// Proves R20.7.
 #[test]
 fn what_was_given_is_sent() {
@@ -55,7 +55,7 @@ fn what_was_given_is_sent() {
     refused.into_object().destroy().unwrap();
 }
 
-/// A handle keeps memory and region, whatever is dropped before it; the last one drops both.
+/// A handle keeps memory and region, whatever is dropped before it. The last one drops both.
 /// Proves R20.7.
 #[test]
 fn the_last_handle_drops_the_memory() {
@@ -67,7 +67,7 @@ fn the_last_handle_drops_the_memory() {
             DROPPED.fetch_add(1, Relaxed);
         }
     }
-    // SAFETY: what a box points to, of initialised bytes, which nobody else knows.
+    // SAFETY: the initialised bytes of a box, which no other code accesses.
     unsafe impl Memory for Counted {
         type Sharing = crate::memory::Private;
         type Protection = crate::memory::Writable;
@@ -86,7 +86,8 @@ fn the_last_handle_drops_the_memory() {
     assert_eq!(DROPPED.load(Relaxed), 1);
 }
 
-/// What the verb is given: no address, all lengths, and neither a right for peers nor one to write.
+/// The arguments of the verb: no address, all lengths, and neither rights for peers nor write
+/// access.
 ///
 /// Holds O1: the implicit region grants peers no access.
 /// Proves R20.7.
@@ -105,7 +106,7 @@ fn the_region_is_all_memory_to_be_read() {
     ) -> Created<crate::sys::types::ibv_mr> {
         let saw = format!("{addr:?}, {length:#x}, {access:#x}");
         SEEN.with_borrow_mut(|seen| seen.push(saw));
-        // SAFETY: the caller keeps the contract of `reg_mr`, and all its arguments are passed on.
+        // SAFETY: the caller satisfies the contract of `reg_mr`, and all arguments are passed on.
         unsafe { (LOOPBACK.reg_mr)(pd, addr, length, access, holds) }
     }
     let context = device_with(Fabric::new(), Control { reg_mr, ..LOOPBACK });
@@ -117,7 +118,7 @@ fn the_region_is_all_memory_to_be_read() {
     assert_eq!(format!("{all:?}, {one:?}"), "ImplicitRegion { .. }, ImplicitBuf(8 bytes)");
 }
 
-/// What cannot be one element, or is nobody's to read, comes back.
+/// Memory that is too long for one element, or that the region may not read, is returned.
 ///
 /// Holds O3: memory that ends beyond a short implicit region is rejected.
 #[test]
@@ -143,7 +144,7 @@ fn memory_that_is_refused_comes_back() {
     all.destroy().unwrap();
 }
 
-/// A proof is of its context, and a refusal is the device's errno.
+/// A proof belongs to its context, and a failure has the device's errno.
 /// Proves R20.6.
 #[test]
 fn a_region_needs_its_proof() {
@@ -186,14 +187,14 @@ fn the_proof_needs_region_and_operations() {
     assert_eq!(has(false, OdpOps::all(), OdpOps::all()), [false; 4]);
 }
 
-/// What the types keep apart, a device refuses: here the handle's type is forged.
+/// A device rejects operations that the types exclude. Here the type of the handle is forged.
 /// Proves R20.6.
 #[test]
 fn a_device_sends_only_what_it_told() {
     use crate::completion::WcStatus;
     use crate::device::OdpOps;
     use crate::loopback::Personality;
-    let fabric = Fabric::with(Personality::worst(1)); // SENDs over RC alone
+    let fabric = Fabric::with(Personality::worst(1)); // only SENDs over RC
     let context = fabric.open_device();
     let odp = context.query_device_ex().unwrap().odp;
     assert_eq!((odp.rc & (OdpOps::SEND | OdpOps::WRITE), odp.is_implicit), (OdpOps::SEND, true));

@@ -51,8 +51,8 @@ fn rights_need_operations() {
     assert!(!has::<Uc, RemoteWrite>(&of(all, none, all)));
 }
 
-/// A device, or its library, may lack the verbs: then the error says what to do instead. Other
-/// errors are the verb's own.
+/// A device, or its library, may lack the verbs. The error then suggests an alternative. Other
+/// errors come from the verb.
 #[cfg(feature = "loopback")]
 #[test]
 fn a_device_without_advice_or_null_regions() {
@@ -67,7 +67,7 @@ fn a_device_without_advice_or_null_regions() {
             region.prefetch(Advice::Prefetch, 0, 8).unwrap_err(),
             region.start_prefetch(Advice::PrefetchWrite, 8, 56).unwrap_err(),
         ];
-        region.prefetch(Advice::Prefetch, 64, 0).unwrap(); // nothing is asked
+        region.prefetch(Advice::Prefetch, 64, 0).unwrap(); // the device is not called
         let [one, two] = advised.map(|error| error.to_string());
         (one, two, pd.alloc_null_mr().unwrap_err().to_string())
     };
@@ -81,8 +81,9 @@ fn a_device_without_advice_or_null_regions() {
     ] {
         let text = |asked: &str| {
             format!(
-                "ibv_advise_mr: EOPNOTSUPP: Operation not supported ({asked}; this device or its \
-                 library has no such advice ({why}): leave it out: pages come when they are touched)"
+                "ibv_advise_mr: EOPNOTSUPP: Operation not supported ({asked}; the device or its \
+                 library lacks this advice ({why}): leave it out: the device faults in pages on \
+                 access)"
             )
         };
         assert_eq!(one, text("Prefetch of 8 bytes from 0 on"));
@@ -96,7 +97,7 @@ fn a_device_without_advice_or_null_regions() {
     assert!(one.contains("EFAULT") && !one.contains("read-only"), "{one}");
 }
 
-/// What the kernel's software says that it copies, it copies to elsewhere.
+/// On Soft-RoCE, copies end up elsewhere, although its `odp_caps` claim support.
 ///
 /// Holds U4: a region on demand grants no READ or WRITE on Soft-RoCE, which writes before the
 /// region.

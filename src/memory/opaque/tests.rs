@@ -15,7 +15,7 @@ use crate::raw::{AsRaw, ibv_pd};
 
 profile! { Mixed { entry: AnyBuf } }
 
-/// What happened, in order.
+/// The events, in order.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<&'static str>>>);
 
@@ -30,7 +30,7 @@ impl Notes {
     }
 }
 
-/// Notes that it was dropped.
+/// Records that it was dropped.
 struct Keeper(Notes, &'static str);
 
 impl Drop for Keeper {
@@ -39,8 +39,8 @@ impl Drop for Keeper {
     }
 }
 
-/// A peer writes 8 bytes at the offset 8 and reads them; this program reads the peer's into the
-/// same place, and writes them to 16.
+/// A peer writes 8 bytes at offset 8 and reads them. This program reads the peer's bytes into the
+/// same place, and writes them to offset 16.
 fn used_by_both<M: HasPieces>(pair: &mut Pair<Mixed>, region: &MemoryRegion<RemoteReadWrite, M>) {
     let Pair { pd, a, cq, pool, .. } = pair;
     let there = |offset| region.remote().slice(offset, 8).unwrap();
@@ -60,7 +60,7 @@ fn used_by_both<M: HasPieces>(pair: &mut Pair<Mixed>, region: &MemoryRegion<Remo
     loopback::poll(cq, 1).unwrap();
 }
 
-/// In a box, a vector or an `Arc`, moved into the region and out of it.
+/// The bytes are in a box, a vector or an `Arc`, which is moved into the region and out of it.
 /// Proves R18.44.
 #[test]
 fn a_keeper_that_owns_the_bytes_comes_back_with_them() {
@@ -70,7 +70,7 @@ fn a_keeper_that_owns_the_bytes_comes_back_with_them() {
     let build = || pd.region::<RemoteReadWrite>();
 
     let bytes: Box<[u8]> = vec![1; 64].into();
-    // SAFETY: the box owns the bytes, which nothing else touches.
+    // SAFETY: the box owns the bytes, which no other code accesses.
     let region = unsafe { build().opaque_in(bytes, |bytes| NonNull::from(&mut bytes[..])) };
     let region = region.unwrap();
     used_by_both(&mut pair, &region);
@@ -78,7 +78,7 @@ fn a_keeper_that_owns_the_bytes_comes_back_with_them() {
     assert_eq!(bytes[..25], *expected);
     bytes[0] = 2;
 
-    // SAFETY: the vector owns the bytes, which nothing else touches.
+    // SAFETY: the vector owns the bytes, which no other code accesses.
     let region = unsafe { build().opaque_in(bytes.into_vec(), |v| NonNull::from(&mut v[..])) };
     let region = region.unwrap();
     used_by_both(&mut pair, &region);
@@ -86,7 +86,7 @@ fn a_keeper_that_owns_the_bytes_comes_back_with_them() {
 
     let words: Arc<[AtomicU64]> = (0..8).map(|_| AtomicU64::new(0x0101_0101_0101_0101)).collect();
     let base = NonNull::from(&words[..]).cast();
-    // SAFETY: the words live in the keeper, and are touched as atomics.
+    // SAFETY: the words live in the keeper, and are accessed as atomics.
     let region = unsafe { build().opaque(base, 64, words.clone()) }.unwrap();
     used_by_both(&mut pair, &region);
     words[0].fetch_add(1, Ordering::Relaxed);
@@ -95,8 +95,8 @@ fn a_keeper_that_owns_the_bytes_comes_back_with_them() {
     assert_eq!(Arc::strong_count(&words), 1);
 }
 
-/// A flag of four bytes is one store for the program's atomic of four bytes, and the bytes beside
-/// what a peer writes are the program's.
+/// A 4-byte flag is one store for the program's 4-byte atomic, and the program may access the bytes
+/// next to the peer's.
 /// Proves R18.44.
 #[test]
 fn transfers_touch_the_bytes_that_are_meant() {
@@ -106,7 +106,7 @@ fn transfers_touch_the_bytes_that_are_meant() {
     struct Words([AtomicU32; 4]);
     let words = Arc::new(Words([const { AtomicU32::new(0) }; 4]));
     let base = NonNull::from(&*words).cast();
-    // SAFETY: the words live in the keeper, and are touched as atomics of the size that the peer
+    // SAFETY: the words live in the keeper, and are accessed as atomics of the size that the peer
     // writes.
     let region = unsafe { pd.region::<RemoteWrite>().opaque(base, 16, words.clone()) }.unwrap();
     let told = region.remote();
@@ -128,17 +128,18 @@ fn transfers_touch_the_bytes_that_are_meant() {
     assert_eq!(words, [0, 0, 7, 100]);
 }
 
-/// After `ibv_dereg_mr`, and after all that names the region; and before what keeps its domain.
+/// The keeper is dropped after `ibv_dereg_mr` and all uses of the region, and before the domain is
+/// freed.
 /// Proves R18.44.
 #[test]
 fn the_keeper_goes_once_between_the_region_and_its_domain() {
-    /// Deallocates the domain of C's, in which no region may be left.
+    /// Deallocates C's domain, in which no region may be left.
     struct Last(Notes, NonNull<ibv_pd>);
     // SAFETY: verbs may be called from any thread.
     unsafe impl std::marker::Send for Last {}
     impl Drop for Last {
         fn drop(&mut self) {
-            // SAFETY: nothing uses the domain any more.
+            // SAFETY: the domain is not used any more.
             assert_eq!(unsafe { (LOOPBACK.dealloc_pd)(self.1.as_ptr()) }, Ok(()), "it has regions");
             self.0.add("region");
         }
@@ -148,7 +149,7 @@ fn the_keeper_goes_once_between_the_region_and_its_domain() {
     let base = NonNull::from(bytes).cast();
     let context = Fabric::new().open_device();
     // SAFETY: the domain is live until the keeper of the region deallocates it. The bytes stay, and
-    // are not touched.
+    // are not accessed.
     let region = unsafe {
         let raw = (LOOPBACK.alloc_pd)(context.as_raw()).unwrap();
         let keep = Keeper(notes.clone(), "domain");
@@ -164,7 +165,7 @@ fn the_keeper_goes_once_between_the_region_and_its_domain() {
     notes.are(&["region", "domain"]);
 }
 
-/// Queue pairs, queues and domains go while a piece is with the device.
+/// Queue pairs, queues and domains are dropped while the device owns a piece.
 /// Proves R18.44.
 #[test]
 fn work_in_flight_holds_the_keeper() {
@@ -173,7 +174,7 @@ fn work_in_flight_holds_the_keeper() {
         let notes = Notes::default();
         let words: Box<[AtomicU64]> = (0..8).map(AtomicU64::new).collect();
         let base = NonNull::from(Box::leak(words)).cast();
-        // SAFETY: the words stay, and are touched by nobody else.
+        // SAFETY: the words stay, and no other code accesses them.
         let region = unsafe {
             let keeper = Keeper(notes.clone(), "gone");
             pd.region::<LocalWrite>().opaque(base, 64, keeper).unwrap()
@@ -200,7 +201,7 @@ fn a_device_that_keeps_the_region_keeps_the_keeper() {
     let pd = fabric.open_device().alloc_pd().unwrap();
     let notes = Notes::default();
     let base = NonNull::from(Box::leak(Box::new(AtomicU64::new(0)))).cast();
-    // SAFETY: the word stays, and is not touched.
+    // SAFETY: the word stays, and is not accessed.
     let register = || unsafe {
         pd.region::<RemoteRead>().opaque(base, 8, Keeper(notes.clone(), "gone")).unwrap()
     };
@@ -216,14 +217,14 @@ fn a_device_that_keeps_the_region_keeps_the_keeper() {
     notes.are(&["gone"]);
 }
 
-/// A refusal gives the keeper back, whose drop may panic as any other's.
+/// A failure returns the keeper, whose drop may panic like any other.
 /// Proves R18.44.
 #[test]
 fn refusals_and_panics() {
     let pd = Fabric::new().open_device().alloc_pd().unwrap();
     let build = || pd.region::<RemoteRead>();
     let base = NonNull::from(Box::leak(Box::new(AtomicU64::new(0)))).cast();
-    // SAFETY: the word stays. (Nothing is registered of no bytes.)
+    // SAFETY: the word stays. (Registering 0 bytes fails.)
     let refused = unsafe { build().opaque(base, 0, "a keeper") }.unwrap_err();
     assert_eq!((refused.error.errno(), refused.into_object()), (Some(22), "a keeper"));
     struct Panics;
@@ -235,9 +236,9 @@ fn refusals_and_panics() {
     // SAFETY: as above.
     let region = unsafe { build().opaque(base, 8, Panics) }.unwrap();
     catch_unwind(AssertUnwindSafe(|| drop(region))).unwrap_err();
-    // SAFETY: as above. No range is told.
+    // SAFETY: as above. No range is returned.
     let told = catch_unwind(AssertUnwindSafe(|| unsafe {
-        build().opaque_in((), |()| panic!("and so may its range")).map(drop).ok()
+        build().opaque_in((), |()| panic!("so may its range")).map(drop).ok()
     }));
     told.unwrap_err();
     pd.destroy().unwrap();
@@ -250,7 +251,7 @@ fn what_no_device_writes_may_be_borrowed() {
     let table: Arc<[u8]> = Arc::from(*b"at the beginning, then the rest.");
     let view = &table[..];
     let base = NonNull::from(view).cast();
-    // SAFETY: the keeper keeps the bytes, which nobody changes.
+    // SAFETY: the keeper keeps the bytes, which do not change.
     let region = unsafe {
         pair.pd.region::<RemoteRead>().opaque_read_only(base, 32, table.clone()).unwrap()
     };
@@ -267,7 +268,7 @@ fn what_no_device_writes_may_be_borrowed() {
     theirs.read_at(0, &mut written).unwrap();
     assert_eq!((&read[..], &written), (&b"then"[..], b"the \0\0\0\0"));
     assert!(view.starts_with(b"at the"));
-    // It has no LOCAL_WRITE: a peer that claims more is refused.
+    // It does not have LOCAL_WRITE: a peer that requests more is rejected.
     let told = region.remote();
     let claimed = RemoteSlice::<RemoteWrite>::from_parts(told.addr(), 8, told.rkey());
     pair.a.post_send(wr::RdmaWrite::inline(b"no right", claimed.write())).unwrap();
@@ -275,7 +276,7 @@ fn what_no_device_writes_may_be_borrowed() {
     assert_eq!(region.destroy().unwrap().into_keeper()[..], *view);
 }
 
-/// A library in C that owns a buffer, registers it, and uses it in its own time.
+/// A C library that owns a buffer, registers it, and uses it at any time.
 mod c {
     use super::*;
     use crate::raw::ibv_mr;
@@ -297,7 +298,7 @@ mod c {
     }
 
     /// # Safety
-    /// Nobody writes the byte meanwhile.
+    /// The byte is not written at the same time.
     pub unsafe extern "C" fn cache_get(cache: &cache, at: usize) -> u8 {
         // SAFETY: the buffer lives, and the caller orders accesses.
         unsafe { cache.bytes.add(at).read() }
@@ -313,22 +314,22 @@ mod c {
     /// # Safety
     /// The region is deregistered, and the buffer not used any more.
     pub unsafe extern "C" fn cache_free(cache: &cache) {
-        // SAFETY: made in `cache_new`, of 8 words.
+        // SAFETY: allocated in `cache_new`, with 8 words.
         drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(cache.bytes.cast::<u64>(), 8)) });
     }
 }
 
-/// A C program's buffer: its region stays C's, or is given away.
+/// A C program's buffer, whose region C keeps or gives away.
 /// Proves R18.24.
 #[test]
 fn a_region_of_cs_is_used_by_both_and_ends_once() {
     struct Cache(c::cache, bool, Notes);
-    // SAFETY: verbs may be called from any thread, and the bytes go with the value.
+    // SAFETY: verbs may be called from any thread, and the bytes are freed with the value.
     unsafe impl std::marker::Send for Cache {}
     impl Drop for Cache {
         fn drop(&mut self) {
             self.2.add("freed");
-            // SAFETY: no work names the region or its bytes any more.
+            // SAFETY: no work request uses the region or its bytes any more.
             unsafe {
                 if !self.1 {
                     c::cache_dereg(&self.0);
@@ -343,7 +344,7 @@ fn a_region_of_cs_is_used_by_both_and_ends_once() {
         let cache = c::cache_new(pair.pd.as_raw());
         let (base, mr) = (cache.bytes, NonNull::new(cache.mr).unwrap());
         let look = |at| {
-            // SAFETY: it is called while no transfer is under way.
+            // SAFETY: it is called while no transfer is in flight.
             unsafe { c::cache_get(&c::cache { bytes: base, mr: mr.as_ptr() }, at) }
         };
         let keeper = Cache(cache, is_ours, notes.clone());
@@ -387,8 +388,8 @@ fn a_region_of_another_domain_or_of_no_bytes_comes_back() {
     }
 }
 
-/// A region that C registered by `mlx5dv_reg_dmabuf_mr`, of which only the iova is known; a memfd
-/// takes the dma-buf's place. The memory is the program's too, by a mapping that is opaque.
+/// A region that C registered with `mlx5dv_reg_dmabuf_mr`, for which only the iova is known. A
+/// memfd replaces the dma-buf. The program also accesses the memory through an opaque mapping.
 /// Proves R18.13, R18.24.
 #[test]
 #[cfg(not(miri))]
@@ -402,7 +403,7 @@ fn memory_without_bytes_and_its_mapping() {
     let base = ptr::without_provenance_mut(0x7000_0000);
     let (pd, access) = (&pair.pd, RemoteReadWrite::FLAGS);
     // SAFETY: the domain is live, and the region is given away. The mapping is kept by `Arc`, and
-    // is read when no transfer is under way.
+    // is read when no transfer is in flight.
     let (region, same) = unsafe {
         let mr = (LOOPBACK.reg_dmabuf_mr)(pd.as_raw(), part, access).unwrap();
         let region = pd.owned_region_from_raw::<RemoteReadWrite, _>(mr, base, 64, fd).unwrap();
@@ -416,10 +417,10 @@ fn memory_without_bytes_and_its_mapping() {
     pair.a.post_send(wr::RdmaRead::new(pair.pool.take().unwrap(), at.read())).unwrap();
     let read = loopback::poll(&mut pair.cq, 1).unwrap().remove(0).and_then(AnyBuf::into_buf);
     assert_eq!(&read.unwrap()[..], b"from far");
-    // SAFETY: the bytes are mapped while the keeper of `same` lives, and no transfer is under way.
+    // SAFETY: the bytes are mapped while the keeper of `same` lives, and no transfer is in flight.
     let there = unsafe { same.as_ptr().cast::<[u8; 16]>().read() };
     assert_eq!(&there, b"from farfrom far");
-    // A provider may copy short messages by the processor, which has no bytes there.
+    // A provider may copy short messages with the processor, which cannot access these bytes.
     let refused = wr::Recv::at(region.piece(0, 8).unwrap()).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Unsupported { .. }), "{refused}");
     assert_eq!(refused.into_object().len(), 8);
@@ -428,7 +429,8 @@ fn memory_without_bytes_and_its_mapping() {
     drop(same.destroy().unwrap().into_keeper());
 }
 
-/// One allocation on two devices, whose queues are two threads', while the program counts in it.
+/// One allocation on two devices, whose queues are used by two threads, while the program counts in
+/// it.
 /// Proves R18.44.
 #[test]
 fn two_devices_and_the_program_at_once() {
@@ -442,10 +444,10 @@ fn two_devices_and_the_program_at_once() {
                     loopback::pair_of::<Mixed>().unwrap();
                 // The registrations overlap.
                 let (base, len) = (NonNull::from(&words[device..]).cast(), 64 - 8 * device);
-                // SAFETY: the words live in the keeper, and are touched as atomics of 8 bytes.
+                // SAFETY: the words live in the keeper, and are accessed as 8-byte atomics.
                 let region = unsafe { pd.region::<RemoteAll>().opaque(base, len, words) }.unwrap();
                 for _ in 0..rounds {
-                    // The same word through both, as an atomic; and one that is written by both.
+                    // The same word through both, as an atomic, and one that both write.
                     let at = region.remote();
                     let shared = 24 - 8 * device as u64;
                     let cell = at.atomic(shared).unwrap();

@@ -1,6 +1,6 @@
-//! Memory on the heap: what programs have there, and what the crate allocates.
+//! Heap memory: values of the program, and allocations of this crate.
 
-#![allow(unsafe_code)] // promises what `Memory` asks for, and owns an allocation
+#![allow(unsafe_code)] // implements `Memory`, and owns an allocation
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::{Deref, DerefMut};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::memory::{Memory, Private, ReadOnly, Writable};
 use crate::terms::error::Error;
 
-/// Integers and floats: whatever bytes the device writes, they are a value.
+/// Integers and floats: any bytes that the device writes are a valid value.
 #[diagnostic::on_unimplemented(
     message = "not every byte is a `{Self}`, so no device may write one",
     label = "memory of `{Self}` cannot be registered",
@@ -32,8 +32,8 @@ fn bytes_of<T: Number>(numbers: &mut [T]) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(NonNull::from(numbers).cast(), len)
 }
 
-// SAFETY: the slice is in the heap, initialised, and the box owns it alone. Numbers have no
-// padding, and any bytes are one. Nothing reallocates a boxed slice.
+// SAFETY: the slice is on the heap, initialised, and owned by the box. Numbers have no padding, and
+// any bytes are a valid number. A boxed slice is never reallocated.
 unsafe impl<T: Number> Memory for Box<[T]> {
     type Sharing = Private;
     type Protection = Writable;
@@ -43,10 +43,10 @@ unsafe impl<T: Number> Memory for Box<[T]> {
     }
 }
 
-// SAFETY: the elements are in the heap, initialised up to the length, and the vector owns them
-// alone. Numbers have no padding, and any bytes are one. Only methods that take the vector
-// mutably reallocate, and nobody can call them while it is given away. What the capacity exceeds
-// the length by is not part of the range.
+// SAFETY: the elements are on the heap, initialised up to the length, and owned by the vector.
+// Numbers have no padding, and any bytes are a valid number. Only methods that take the vector
+// mutably reallocate, and they cannot be called while it is given away. The spare capacity is not
+// part of the range.
 unsafe impl<T: Number> Memory for Vec<T> {
     type Sharing = Private;
     type Protection = Writable;
@@ -56,8 +56,8 @@ unsafe impl<T: Number> Memory for Vec<T> {
     }
 }
 
-// SAFETY: an exclusive reference for ever: to initialised memory that nothing else touches and that
-// is never freed. Numbers have no padding, and any bytes are one.
+// SAFETY: an exclusive reference with static lifetime, to initialised memory that no other code
+// accesses and that is never freed. Numbers have no padding, and any bytes are a valid number.
 unsafe impl<T: Number> Memory for &'static mut [T] {
     type Sharing = Private;
     type Protection = Writable;
@@ -67,8 +67,8 @@ unsafe impl<T: Number> Memory for &'static mut [T] {
     }
 }
 
-// SAFETY: initialised numbers in the heap, which stay as long as one `Arc` does. Nobody writes
-// them: `Arc::get_mut` needs the only one.
+// SAFETY: initialised numbers on the heap, which live as long as one `Arc`. They are not written:
+// `Arc::get_mut` needs the only `Arc`.
 unsafe impl<T: Number + Sync> Memory for Arc<[T]> {
     type Sharing = Private;
     type Protection = ReadOnly;
@@ -78,7 +78,7 @@ unsafe impl<T: Number + Sync> Memory for Arc<[T]> {
     }
 }
 
-// SAFETY: initialised numbers that stay for ever, and that nobody writes.
+// SAFETY: initialised numbers that are never freed and never written.
 unsafe impl<T: Number + Sync> Memory for &'static [T] {
     type Sharing = Private;
     type Protection = ReadOnly;
@@ -88,9 +88,9 @@ unsafe impl<T: Number + Sync> Memory for &'static [T] {
     }
 }
 
-/// Whole pages of the program's heap, zeroed: the [`Memory`] of
+/// Whole, zeroed pages on the heap: the [`Memory`] that
 /// [`create_pool`](crate::ProtectionDomain::create_pool) and
-/// [`register`](crate::ProtectionDomain::register). No other data shares them.
+/// [`register`](crate::ProtectionDomain::register) allocate. No other data shares the pages.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -98,14 +98,14 @@ unsafe impl<T: Number + Sync> Memory for &'static [T] {
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteRead>(64)?;
 /// region.write_at(0, b"hello")?;
-/// let pages: Pages = region.destroy()?; // no device uses them any more: they are a slice
+/// let pages: Pages = region.destroy()?; // no device uses them any more, so they are a slice again
 /// assert_eq!((&pages[..5], pages.len()), (&b"hello"[..], 64));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Pages {
     // Invariants:
-    // `base` is an allocation of `layout`, initialised, at least `len` bytes long. The value owns
-    // it.
+    // `base` is an initialised allocation of `layout`, at least `len` bytes long, owned by the
+    // value.
     base: NonNull<u8>,
     len: usize,
     layout: Layout,
@@ -113,27 +113,27 @@ pub struct Pages {
 
 // SAFETY: the value owns its memory, as a boxed slice does.
 unsafe impl Send for Pages {}
-// SAFETY: shared, it gives shared access to its bytes.
+// SAFETY: a shared value only gives shared access to its bytes.
 unsafe impl Sync for Pages {}
 
-/// The system's page size in bytes. Kernels pin pages and keep them from a child process
-/// (`MADV_DONTFORK`), so what is allocated here shares its pages with nothing.
+/// The system's page size in bytes. Kernels pin whole pages and keep them from a child process
+/// (`MADV_DONTFORK`), so allocations here do not share their pages with other data.
 pub(crate) fn page() -> usize {
     // SAFETY: sysconf(3) with a valid name only reads.
     pages_of(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
 }
 
-/// What a system says of its pages; 4096 if that is no size of pages.
+/// The page size that the system reports, or 4096 if the value is invalid.
 fn pages_of(size: libc::c_long) -> usize {
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }
 
 impl Pages {
-    /// Allocates for `verb`.
+    /// Allocates memory for `verb`, which errors name.
     pub(crate) fn new(verb: &'static str, len: usize) -> Result<Self, Error> {
         let asked = || format!("{len} bytes");
         if len == 0 {
-            let asked = "0 bytes: memory that is registered has some";
+            let asked = "cannot register 0 bytes";
             return Err(Error::os(verb, libc::EINVAL, asked));
         }
         let page = page();
@@ -155,7 +155,8 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised and owned (invariant); while the value is given away nobody has it.
+        // SAFETY: initialised and owned (invariant). While the value is given away, this cannot be
+        // called.
         unsafe { NonNull::slice_from_raw_parts(self.base, self.len).as_ref() }
     }
 }
@@ -176,8 +177,8 @@ impl Drop for Pages {
 
 impl_debug!(Pages, |it| "Pages({} bytes)", it.len);
 
-// SAFETY: an allocation of its own, initialised, freed by `drop` only and reached through the
-// value only.
+// SAFETY: a separate, initialised allocation, freed only by `drop` and accessed only through the
+// value.
 unsafe impl Memory for Pages {
     type Sharing = Private;
     type Protection = Writable;

@@ -1,4 +1,4 @@
-//! Anonymous mappings: memory of the program's own in huge pages, on a node, locked.
+//! Anonymous mappings: private memory, optionally in huge pages, on a NUMA node, or locked.
 
 #![allow(unsafe_code)] // hands out the bytes of a mapping
 
@@ -12,8 +12,7 @@ use crate::terms::error::Error;
 
 const VERB: &str = "mmap";
 
-/// What a mapping is to be like: see [`Mapping`] and
-/// [`SharedMapping`](crate::memory::SharedMapping).
+/// Options of a [`Mapping`] or a [`SharedMapping`](crate::memory::SharedMapping).
 #[doc(alias = "mmap")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapOptions {
@@ -25,66 +24,68 @@ pub struct MapOptions {
 }
 
 impl MapOptions {
-    /// Pages of the usual size, wherever the system has them, when they are first touched.
+    /// Pages of the default size, on any node, allocated on first access.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// In huge pages (`MAP_HUGETLB`): for a large region a device needs fewer translations. A file
-    /// has the pages of its file system, whatever is said here.
+    /// Uses huge pages (`MAP_HUGETLB`): the device needs fewer translations for a large region. A
+    /// file always has the pages of its file system.
     pub fn huge(mut self, page: HugePage) -> Self {
         self.huge = Some(page);
         self
     }
 
-    /// On a NUMA node (mbind(2) with `MPOL_BIND`), such as that of the device: the number in
-    /// /sys/class/infiniband/DEVICE/device/numa_node. Huge pages on a node are populated at once,
-    /// since what is reserved need not be on that node.
+    /// Places the pages on a NUMA node (mbind(2) with `MPOL_BIND`), such as the device's node,
+    /// which /sys/class/infiniband/DEVICE/device/numa_node contains. Huge pages on a node are
+    /// populated immediately, because reserved pages may be on other nodes.
     pub fn node(mut self, node: u32) -> Self {
         self.node = Some(node);
         self
     }
 
-    /// Brings every page into memory at once (`MADV_POPULATE_WRITE`, or mlock(2) before Linux
-    /// 5.14). Registering does so later anyway.
+    /// Brings every page into memory immediately (`MADV_POPULATE_WRITE`, or mlock(2) before Linux
+    /// 5.14). Registering does so later in any case.
     pub fn populate(mut self) -> Self {
         self.populate = true;
         self
     }
 
-    /// Locks every page into memory (mlock(2), which `MAP_LOCKED` stands for). A registered page is
-    /// pinned in any case; this also keeps one that is not registered.
+    /// Locks every page into memory (mlock(2), like `MAP_LOCKED`). A registered page is pinned in
+    /// any case; this also locks pages that are not registered.
     pub fn locked(mut self) -> Self {
         self.locked = true;
         self
     }
 
-    /// Leaves the mapping out of child processes (`MADV_DONTFORK`), where it is not mapped then: to
-    /// touch it there ends the child. fork(2) copies pinned pages for the child otherwise, or,
-    /// before Linux 5.12, may leave this process with a copy that the device does not know
+    /// Excludes the mapping from child processes (`MADV_DONTFORK`). A child that accesses it is
+    /// killed. Without this, fork(2) copies pinned pages for the child. Before Linux 5.12, it may
+    /// instead leave this process with a copy that the device does not use
     /// ([R17.4](crate::guide::rules#r17-4)).
     pub fn dontfork(mut self) -> Self {
         self.dontfork = true;
         self
     }
 
-    /// Maps `len` zeroed bytes of no file (`MAP_ANONYMOUS | MAP_PRIVATE`).
+    /// Maps `len` zeroed bytes of anonymous memory (`MAP_ANONYMOUS | MAP_PRIVATE`).
     ///
     /// # Errors
-    /// [`ErrorKind::HugePages`](crate::ErrorKind::HugePages) if there are too few of them,
-    /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory) if the process may not lock so
-    /// much, otherwise [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 or there is
-    /// no such node, ENOMEM.
+    /// - [`ErrorKind::HugePages`](crate::ErrorKind::HugePages): there are not enough of them.
+    /// - [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory): the limit of locked memory is
+    ///   too low.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 or the node does not exist,
+    ///   ENOMEM.
     pub fn anonymous(&self, len: usize) -> Result<Mapping, Error> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | self.huge_flags(libc::MAP_HUGETLB);
         let size = self.huge.map_or_else(page, HugePage::size);
         let map = Map::new(len, size, libc::PROT_READ | libc::PROT_WRITE, flags, None);
         let map = map.map_err(|errno| self.refused(VERB, errno, format!("{len} bytes"), len))?;
-        // INVARIANT: an anonymous mapping of its own, readable and writable.
+        // INVARIANT: a separate anonymous mapping, readable and writable.
         Ok(Mapping { map: self.apply_to(map, true)? })
     }
 
-    /// `hugetlb`, and the size of the pages as mmap(2) and memfd_create(2) take it; else 0.
+    /// `hugetlb` and the page size, as flags of mmap(2) and memfd_create(2), or 0 without huge
+    /// pages.
     pub(crate) fn huge_flags(&self, hugetlb: libc::c_int) -> libc::c_int {
         self.huge.map_or(0, |page| hugetlb | page.log2() << libc::MAP_HUGE_SHIFT)
     }
@@ -97,7 +98,7 @@ impl MapOptions {
         len: usize,
     ) -> Error {
         match self.huge {
-            // EINVAL: the kernel has no pages of this size.
+            // EINVAL: the kernel does not support pages of this size.
             Some(huge) if len > 0 && matches!(errno, libc::ENOMEM | libc::EINVAL) => {
                 huge.none_left(verb, len, None)
             }
@@ -105,7 +106,7 @@ impl MapOptions {
         }
     }
 
-    /// Does with a new mapping what was asked for.
+    /// Applies the options to a new mapping.
     pub(crate) fn apply_to(&self, map: Map, writable: bool) -> Result<Map, Error> {
         if self.dontfork {
             map.dontfork()?;
@@ -116,7 +117,7 @@ impl MapOptions {
         if self.populate || self.node.is_some() && self.huge.is_some() {
             if let Err(error) = map.populate(writable) {
                 let len = map.len();
-                // What it got of the pages is free again, and counted as such.
+                // Unmap the pages first, so that the error counts them as free.
                 drop(map);
                 return Err(match (self.huge, error.errno()) {
                     (Some(huge), Some(libc::EFAULT | libc::ENOMEM)) => {
@@ -133,8 +134,8 @@ impl MapOptions {
     }
 }
 
-/// An anonymous mapping (mmap(2)), zeroed: [`Memory`] that is private and in whole pages, huge ones
-/// if asked for, and that no other data shares.
+/// An anonymous mapping (mmap(2)), zeroed: private [`Memory`] in whole pages, optionally huge ones,
+/// which no other data shares.
 ///
 /// ```no_run
 /// # use proverbs::prelude::*;
@@ -147,7 +148,7 @@ impl MapOptions {
 /// # }
 /// ```
 ///
-/// While it is no pool's or region's, it is a slice:
+/// While no pool or region owns it, it is a slice:
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -168,7 +169,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `len` zeroed bytes in pages of the usual size. [`MapOptions`] says more.
+    /// Maps `len` zeroed bytes in pages of the default size. See [`MapOptions`] for other pages.
     ///
     /// # Errors
     /// As for [`MapOptions::anonymous`].
@@ -181,21 +182,21 @@ impl Deref for Mapping {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: mapped readable, zeroed by the kernel, and reached through this value only.
+        // SAFETY: mapped readable, zeroed by the kernel, and accessed only through this value.
         unsafe { self.map.bytes().as_ref() }
     }
 }
 
 impl DerefMut for Mapping {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: mapped writable, and reached through this value only, which is borrowed
+        // SAFETY: mapped writable, and accessed only through this value, which is borrowed
         // exclusively.
         unsafe { self.map.bytes().as_mut() }
     }
 }
 
-// SAFETY: the mapping stays where it is until `Map` is dropped, is zeroed, readable and writable,
-// and is reached through this value only. It is private: a child process has a copy.
+// SAFETY: the mapping stays where it is until `Map` is dropped. It is zeroed, readable and
+// writable, and accessed only through this value. It is private: a child process has a copy.
 unsafe impl Memory for Mapping {
     type Sharing = Private;
     type Protection = Writable;

@@ -16,26 +16,26 @@ fn of_pages(count: usize, protection: c_int) -> Map {
     Map::new(count * PAGE, PAGE, protection, flags, None).unwrap()
 }
 
-/// A mapping that has a line of its own in /proc/self/smaps: with an advice that no other has, the
-/// kernel does not join it with what another thread maps beside it.
+/// A mapping with its own line in /proc/self/smaps: it has an advice that no other mapping has, so
+/// the kernel does not merge it with an adjacent mapping of another thread.
 fn apart() -> Map {
     let map = of_pages(4, READ_WRITE);
     let base = map.base().as_ptr().cast();
-    // SAFETY: the mapping is there, and the advice changes none of it.
+    // SAFETY: the mapping exists, and the advice does not change its contents.
     assert_eq!(unsafe { libc::madvise(base, map.len(), libc::MADV_SEQUENTIAL) }, 0);
     map
 }
 
-/// How many of its pages are in memory.
+/// The number of its pages that are in memory.
 fn resident(map: &Map) -> usize {
     let mut pages = vec![0; map.len() / PAGE];
-    // SAFETY: the mapping is there, and there is a byte for each of its pages.
+    // SAFETY: the mapping exists, and there is a byte for each of its pages.
     let code = unsafe { libc::mincore(map.base().as_ptr().cast(), map.len(), pages.as_mut_ptr()) };
     assert_eq!(code, 0);
     pages.iter().filter(|page| **page & 1 != 0).count()
 }
 
-/// What was asked for, and no more: on a node only huge pages are populated at once.
+/// Only the requested options apply: on a node only huge pages are populated immediately.
 #[test]
 fn pages_are_there_if_asked_for() {
     let new = MapOptions::new;
@@ -49,7 +49,7 @@ fn pages_are_there_if_asked_for() {
         (new().populate(), 4),
         (new().locked(), 4),
     ] {
-        // (What `apply_to` is given may be of any pages.)
+        // (`apply_to` accepts mappings with any pages.)
         let map = of_pages(4, libc::PROT_READ | libc::PROT_WRITE);
         assert_eq!(resident(&options.apply_to(map, true).unwrap()), expected, "{options:?}");
     }
@@ -63,7 +63,7 @@ fn pages_are_there_if_asked_for() {
     assert!(matches!(refused(new()).kind(), ErrorKind::Os { errno: libc::ENOMEM, .. }));
 }
 
-/// As in the manual: the size's logarithm, above the other flags.
+/// As in the manual: the logarithm of the size, above the other flags.
 #[test]
 fn huge_pages_are_asked_for_by_their_size() {
     let flags = |huge| MapOptions::new().huge(huge).huge_flags(libc::MAP_HUGETLB);
@@ -72,7 +72,7 @@ fn huge_pages_are_asked_for_by_their_size() {
     assert_eq!(MapOptions::new().huge_flags(libc::MAP_HUGETLB), 0);
 }
 
-/// To a page of its own, which is dirty, if it can be written.
+/// Each page is populated. A writable mapping gets its own dirty pages.
 #[test]
 fn pages_are_populated_for_what_they_are_for() {
     let dirty = |at: usize| {
@@ -92,7 +92,7 @@ fn pages_are_populated_for_what_they_are_for() {
     drop(fd);
 }
 
-/// Nothing is done to a mapping that was not asked for.
+/// Options that were not requested do not change a mapping.
 #[test]
 fn a_mapping_is_what_was_asked_for() {
     let has = |options: MapOptions| {
@@ -108,13 +108,13 @@ fn a_mapping_is_what_was_asked_for() {
     assert_eq!((has(new().dontfork()), has(new().locked())), ([true, false], [false, true]));
 }
 
-/// A mapping that something else made a hole into: whatever is asked for cannot be had.
+/// Other code unmapped a page of the mapping, so all options fail.
 #[test]
 fn what_cannot_be_had_is_told() {
     let new = MapOptions::new;
     for options in [new().dontfork(), new().populate(), new().locked()] {
         let map = of_pages(3, READ_WRITE);
-        // SAFETY: a page of the mapping, which nothing uses.
+        // SAFETY: a page of the mapping, which is not in use.
         unsafe { libc::munmap(map.base().as_ptr().add(PAGE).cast(), PAGE) };
         let error = options.apply_to(map, true).err().unwrap();
         assert_eq!(error.errno(), Some(libc::ENOMEM), "{options:?}: {error}");

@@ -1,4 +1,4 @@
-//! Memory of the program's own: what pools and regions are made in.
+//! Memory of the program, for pools and regions.
 
 #![allow(unsafe_code)] // the trait's contract is about memory
 
@@ -22,28 +22,27 @@ use std::ptr::NonNull;
 
 use crate::memory::{Access, LocalRead, RemoteRead};
 
-/// Memory that a program gives to a pool or region by value, and gets back from `destroy`
+/// Memory that a program moves into a pool or region, and that `destroy` returns
 /// ([R18.3](crate::guide::rules#r18-3), [R18.13](crate::guide::rules#r18-13)).
 ///
 /// | type | [`Sharing`](Memory::Sharing) | [`Protection`](Memory::Protection) |
 /// |---|---|---|
 /// | `Vec<T>`, `Box<[T]>`, `&'static mut [T]` of integers or floats | [`Private`] | [`Writable`] |
 /// | `Arc<[T]>`, `&'static [T]` of the same | [`Private`] | [`ReadOnly`] |
-/// | [`Pages`]: what `create_pool` and `register` allocate | [`Private`] | [`Writable`] |
-/// | [`ExternalMemory`]: a pointer, a length and a keeper | as its maker says | as its maker says |
+/// | [`Pages`], which `create_pool` and `register` allocate | [`Private`] | [`Writable`] |
+/// | [`ExternalMemory`]: a pointer, a length and a keeper | as declared | as declared |
 ///
-/// Memory of which the processor has no bytes is none of these: see
+/// Memory whose bytes the processor cannot access is not a `Memory`: see
 /// [`DmaBuf`](crate::memory::DmaBuf) and [`Dm`](crate::memory::Dm).
 ///
-/// What is private is cut into a pool ([`create_in`](crate::memory::PoolBuilder::create_in)), whose
-/// buffers are slices; or it is one region
-/// ([`create_in`](crate::memory::RegionBuilder::create_in)), which has copies and cells. What other
-/// processes can write makes regions only, since a `&[u8]` promises that nobody writes. What is
-/// read-only makes regions that nobody writes: not this program, not the device, no peer
-/// ([R6.3](crate::guide::rules#r6-3)).
+/// Private memory can become a pool ([`create_in`](crate::memory::PoolBuilder::create_in)), whose
+/// buffers are slices, or a region ([`create_in`](crate::memory::RegionBuilder::create_in)), which
+/// has copies and cells. Memory that other processes can write can only become a region, because a
+/// `&[u8]` requires that no other code writes. Read-only memory can only become a region that is
+/// never written: not by this program, the device or a peer ([R6.3](crate::guide::rules#r6-3)).
 ///
-/// A vector's first and last page are shared with other data of the heap, and registrations pin
-/// whole pages. That matters to programs that fork ([R17.4](crate::guide::rules#r17-4)).
+/// A vector shares its first and last page with other data of the heap, and registrations pin whole
+/// pages. This matters to programs that fork ([R17.4](crate::guide::rules#r17-4)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -51,15 +50,16 @@ use crate::memory::{Access, LocalRead, RemoteRead};
 /// let table: Vec<u64> = (0..1024).collect();
 /// let region = pd.region::<RemoteRead>().create_in(table)?; // 8 KiB, for peers to read
 /// assert_eq!(region.len(), 8192);
-/// let table: Vec<u64> = region.destroy()?;              // and back
+/// let table: Vec<u64> = region.destroy()?;              // returned
 /// assert_eq!(table[1023], 1023);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # A type of one's own
+/// # Your own type
 ///
-/// An implementation is `unsafe`, because the device writes to whatever the type says its bytes
-/// are. A piece of an allocator's arena, which the arena takes back when it is dropped:
+/// Implementing this trait is `unsafe`, because the device writes to the bytes that the type
+/// returns. This example is a piece of an allocator's arena, which returns to the arena when it is
+/// dropped:
 ///
 /// ```
 /// use std::ptr::NonNull;
@@ -72,7 +72,7 @@ use crate::memory::{Access, LocalRead, RemoteRead};
 ///     base: NonNull<[u8; 4096]>,
 ///     free: Mutex<Vec<usize>>,
 /// }
-/// // SAFETY: the pointer is to memory that the arena owns, and chunks are handed out under a lock.
+/// // SAFETY: the pointer points to memory of the arena, and chunks are handed out under a lock.
 /// unsafe impl std::marker::Send for Arena {}
 /// // SAFETY: a shared arena hands out chunks, and takes them back, under the lock of `free`.
 /// unsafe impl Sync for Arena {}
@@ -80,7 +80,7 @@ use crate::memory::{Access, LocalRead, RemoteRead};
 /// impl Arena {
 ///     fn new() -> Arc<Self> {
 ///         let chunks: Box<[[u8; 4096]; 16]> = Box::new([[0; 4096]; 16]);
-///         // A raw pointer, made once: the box is taken apart, so nothing else claims the bytes.
+///         // A raw pointer, created once from the box, so that no reference to the bytes exists.
 ///         let base = NonNull::from(Box::leak(chunks)).cast();
 ///         Arc::new(Arena { base, free: Mutex::new((0..16).collect()) })
 ///     }
@@ -93,7 +93,7 @@ use crate::memory::{Access, LocalRead, RemoteRead};
 ///
 /// impl Drop for Arena {
 ///     fn drop(&mut self) {
-///         // SAFETY: made of this box in `new`; no chunk is left, as each has an `Arc` of the arena.
+///         // SAFETY: from the box in `new`; no chunk is left, as each has an `Arc` of it.
 ///         drop(unsafe { Box::from_raw(self.base.as_ptr().cast::<[[u8; 4096]; 16]>()) });
 ///     }
 /// }
@@ -110,8 +110,8 @@ use crate::memory::{Access, LocalRead, RemoteRead};
 /// }
 ///
 /// // SAFETY: the bytes are initialised and in the arena, not in the `Chunk`, which keeps the arena
-/// // alive. They are always the same ones. Nothing but the chunk's owner touches them, and a
-/// // `Chunk` that was given away has no methods that anybody could call.
+/// // alive. They are always the same. Only the chunk's owner accesses them, and a
+/// // `Chunk` that was given away has no methods that could be called.
 /// unsafe impl Memory for Chunk {
 ///     type Sharing = Private;
 ///     type Protection = Writable;
@@ -135,18 +135,18 @@ use crate::memory::{Access, LocalRead, RemoteRead};
 /// ```
 ///
 /// # Safety
-/// Of the range that [`bytes`](Self::bytes) returns an implementation promises, from the call until
-/// the value is dropped:
+/// From the first call of [`bytes`](Self::bytes) until the value is dropped, an implementation must
+/// guarantee for the range that it returns:
 ///
-/// - It is the same range at each call, of one allocation, and outside the value: the value may be
-///   moved before the first call, and again after the range was used last. (A `Box` inside the
-///   value is fine. Moving the value while the range is in use is what this crate does not do.)
-/// - It is valid for reads of its whole length from any thread, and where `Protection` is
-///   [`Writable`] for writes. All of it is initialised.
-/// - Nothing in this process writes it, and where `Protection` is [`Writable`] nothing reads it,
-///   other than through this value's methods, which nobody calls while the value is given away.
-///   Where `Sharing` is [`Private`], no other process writes it either.
-/// - Dropping the value is the only way to end this.
+/// - It is the same range at each call, part of one allocation, and outside the value: the value
+///   may be moved before the first call, and again after the last use of the range. (A `Box` inside
+///   the value is allowed, because this crate does not move the value while the range is in use.)
+/// - It is valid for reads of its whole length from any thread, and for writes if `Protection` is
+///   [`Writable`]. All of it is initialised.
+/// - No code in this process writes it, or reads it if `Protection` is [`Writable`], except through
+///   this value's methods, which are not called while the value is given away. If `Sharing` is
+///   [`Private`], no other process writes it either.
+/// - Only dropping the value ends these guarantees.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not `Memory`: bytes of this process, which stay where they are",
     label = "not a `Memory`",
@@ -159,7 +159,7 @@ pub unsafe trait Memory: Send + 'static {
     /// Whether this process can write it: [`Writable`] or [`ReadOnly`].
     type Protection: Protection;
 
-    /// The bytes: to be registered, and to be touched by the device from then on.
+    /// Returns the bytes, which are then registered and accessed by the device.
     fn bytes(&mut self) -> NonNull<[u8]>;
 }
 
@@ -170,8 +170,8 @@ pub trait Sharing: sealed::Sealed + 'static {}
 #[derive(Debug)]
 pub enum Private {}
 
-/// [`Memory`] that other processes can write: a file, a memfd, shared memory. It makes regions,
-/// which are read and written by copies, and never a slice.
+/// [`Memory`] that other processes can write, such as a file, a memfd or shared memory. It can only
+/// become a region, which is read and written by copies, but never a slice.
 #[derive(Debug)]
 pub enum Shared {}
 
@@ -222,8 +222,8 @@ impl CanBeSlices for Private {}
 pub trait CanBeWritten: Protection {}
 impl CanBeWritten for Writable {}
 
-/// What has a region of which pieces can be posted: [`Memory`] that can be written, and what has no
-/// bytes for the processor or for safe code, such as a [`DmaBuf`](crate::memory::DmaBuf) and
+/// Memory whose regions have pieces to post: writable [`Memory`], and memory whose bytes the
+/// processor or safe code cannot access, such as a [`DmaBuf`](crate::memory::DmaBuf) or
 /// [`Opaque`](crate::memory::Opaque) memory ([R6.3](crate::guide::rules#r6-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -236,7 +236,7 @@ pub trait HasPieces: 'static {}
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
 
-/// Memory whose regions have pieces that can be sent and never filled: no device writes it.
+/// Memory whose regions have pieces that can only be sent, because no device writes it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a device may write this region, so no piece of it is only a source",
@@ -248,8 +248,8 @@ pub trait HasSources: 'static {}
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Protection = ReadOnly>> HasSources for M {}
 
-/// [`Memory`] of which slices may be shared: [`Private`] and [`ReadOnly`], so that nobody writes
-/// it.
+/// [`Memory`] whose slices can be shared: it is [`Private`] and [`ReadOnly`], so its bytes never
+/// change.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "the bytes of this region can change, so no `SharedBuf` can show them",
@@ -267,6 +267,7 @@ impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
 #[diagnostic::on_unimplemented(
     message = "`{A}` needs memory that can be written",
     label = "memory whose `Protection` is `{Self}`",
+    // lint: alone: ui-tests compare this message
     note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory, as MW_BIND does: register it as `RemoteRead`, or as `LocalRead` for this program alone, or map it writable"
 )]
 pub trait RegistersAs<A: Access>: Protection {}
@@ -274,15 +275,15 @@ impl<A: Access> RegistersAs<A> for Writable {}
 impl RegistersAs<LocalRead> for ReadOnly {}
 impl RegistersAs<RemoteRead> for ReadOnly {}
 
-/// For what has memory of a type: no subtype takes its place. By the type the memory comes back,
-/// and is slices or not.
+/// Makes owners of memory invariant in its type, because the type determines how the memory is
+/// returned, and whether it is a slice.
 pub(crate) type Invariant<M> = fn(M) -> M;
 
-/// Memory that something else owns: a pointer, a length, and a keeper. While the keeper lives the
-/// memory stays.
+/// Memory that other code owns: a pointer, a length, and a keeper. The memory stays valid while the
+/// keeper lives.
 ///
-/// What it keeps is dropped after `ibv_dereg_mr`, wherever the last buffer or piece goes: so it may
-/// be dropped on another thread.
+/// The keeper is dropped after `ibv_dereg_mr`, on the thread that drops the pool or region, or its
+/// last buffer or piece.
 ///
 /// ```
 /// use proverbs::memory::ExternalMemory;
@@ -300,7 +301,7 @@ pub(crate) type Invariant<M> = fn(M) -> M;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let library = Library::allocate(8192); // it frees the memory when it is dropped
 /// let base = NonNull::new(library.address()).ok_or("no memory")?;
-/// // SAFETY: 8192 initialised bytes, which the library owns and nobody else uses.
+/// // SAFETY: 8192 initialised bytes, which the library owns and no other code uses.
 /// let memory: ExternalMemory<Library> = unsafe { ExternalMemory::new(base, 8192, library) };
 /// let pool = pd.pool(1024).create_in(memory)?;
 /// let library: Library = pool.destroy()?.into_keeper();
@@ -309,41 +310,41 @@ pub(crate) type Invariant<M> = fn(M) -> M;
 /// ```
 pub struct ExternalMemory<K, S = Private, P = Writable> {
     // Invariants:
-    // `bytes` are as [`Memory`] asks while `keeper` lives.
+    // `bytes` satisfy the contract of [`Memory`] while `keeper` lives.
     bytes: NonNull<[u8]>,
     keeper: K,
     _is: PhantomData<fn() -> (S, P)>,
 }
 
-// SAFETY: the bytes go with their keeper, which is `Send`. They may be touched from any thread (the
-// contract of `new`).
+// SAFETY: the bytes move with their keeper, which is `Send`. They may be accessed from any thread
+// (the contract of `new`).
 unsafe impl<K: Send, S, P> Send for ExternalMemory<K, S, P> {}
 
 impl<K, S, P> ExternalMemory<K, S, P>
 where
     Self: Memory,
 {
-    /// The `len` bytes at `base`, which `keeper` keeps. What they are is said in the type:
-    /// `ExternalMemory<K>` is [`Private`] and [`Writable`].
+    /// Wraps the `len` bytes at `base`, which `keeper` keeps valid. The type declares their
+    /// properties: `ExternalMemory<K>` is [`Private`] and [`Writable`].
     ///
     /// # Safety
     /// From this call until `keeper` is dropped, wherever it is moved:
     ///
-    /// - The bytes are of one allocation, valid for reads from any thread, and if `P` is
-    ///   [`Writable`] for writes. All are initialised.
-    /// - Nothing in this process writes them, nor reads them if `P` is [`Writable`], but this
-    ///   crate, and whoever holds `keeper` after [`into_keeper`](Self::into_keeper). So they are in
-    ///   no other [`Memory`] and behind no reference, unless all only read.
+    /// - The bytes are part of one allocation, valid for reads from any thread, and for writes if
+    ///   `P` is [`Writable`]. All are initialised.
+    /// - No code in this process writes them, or reads them if `P` is [`Writable`], except this
+    ///   crate, and the owner of `keeper` after [`into_keeper`](Self::into_keeper). So they are not
+    ///   in another [`Memory`] or behind a reference, unless all of these only read.
     /// - If `S` is [`Private`], no other process writes them.
     pub unsafe fn new(base: NonNull<u8>, len: usize, keeper: K) -> Self {
-        // INVARIANT: asked of the caller, in the same words.
+        // INVARIANT: required from the caller, in the same words.
         let bytes = NonNull::slice_from_raw_parts(base, len);
         ExternalMemory { bytes, keeper, _is: PhantomData }
     }
 }
 
 impl<K, S, P> ExternalMemory<K, S, P> {
-    /// The keeper, once the memory is no pool's or region's.
+    /// Returns the keeper, when no pool or region owns the memory.
     pub fn into_keeper(self) -> K {
         self.keeper
     }
@@ -351,10 +352,9 @@ impl<K, S, P> ExternalMemory<K, S, P> {
 
 impl_debug!([K, S, P] ExternalMemory<K, S, P>, |it| "ExternalMemory({} bytes)", it.bytes.len());
 
-// SAFETY: `bytes` and `keeper` are from `new` alone, whose caller promises what `Memory` asks for,
-// clause by clause, until the keeper is dropped: with this value, or after `into_keeper` took it
-// out, when no pool and no region has the memory. The range is the same at each call, and outside
-// the value.
+// SAFETY: `bytes` and `keeper` only come from `new`, whose caller guarantees each clause of
+// `Memory` until the keeper is dropped: with this value, or after `into_keeper` returned it, when
+// no pool and no region owns the memory. The range is the same at each call, and outside the value.
 unsafe impl<K: Send + 'static, S: Sharing, P: Protection> Memory for ExternalMemory<K, S, P> {
     type Sharing = S;
     type Protection = P;
@@ -371,7 +371,7 @@ mod sealed {
     impl Sealed for super::Writable {}
     impl Sealed for super::ReadOnly {}
 
-    /// A program that could say so of its own memory would share bytes that change.
+    /// A program that could implement this for its own memory would share bytes that change.
     pub trait NeverChanges {}
     impl<M: super::Memory<Sharing = super::Private, Protection = super::ReadOnly>> NeverChanges for M {}
 }

@@ -1,6 +1,6 @@
 //! Mappings of files, which other processes can write.
 
-#![allow(unsafe_code)] // touches the bytes of a mapping
+#![allow(unsafe_code)] // accesses the bytes of a mapping
 
 use std::ffi::CString;
 use std::marker::PhantomData;
@@ -22,12 +22,13 @@ const VERB: &str = "mmap";
 /// A mapping of a file, a memfd or shared memory (mmap(2) with `MAP_SHARED`): [`Memory`] that other
 /// processes may write at any time.
 ///
-/// So there is no slice of it, and no pool in it. It is read and written by copies, here and, once
-/// registered, in its region. With `ReadOnly` as `P` it was mapped for reading.
+/// So it cannot be a slice or a pool. It is read and written by copies, both here and in its region
+/// after registration. With `ReadOnly` as `P` it is mapped for reading.
 ///
-/// A file can be cut off under its mapping. It stays sound: the device goes on with the pages that
-/// it has pinned, which are the file's no longer; but a program that touches a page beyond the
-/// file's end is ended by SIGBUS. [`is_sealed`](Self::is_sealed) says whether that can happen.
+/// Other processes can truncate a file while it is mapped. This is sound: the device continues to
+/// use the pages that it has pinned, which no longer belong to the file. A program that accesses a
+/// page beyond the new end of the file is killed by SIGBUS. [`is_sealed`](Self::is_sealed) reports
+/// whether truncation is prevented.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -52,30 +53,30 @@ const VERB: &str = "mmap";
 /// ```
 pub struct SharedMapping<P = Writable> {
     // Invariants:
-    // `map` is readable, and where `P` is [`Writable`] writable. Rust code of this process touches
-    // the bytes through atomics only, or, if they are not writable, by volatile reads.
+    // `map` is readable, and writable if `P` is [`Writable`]. Rust code of this process accesses
+    // the bytes only through atomics, or, if they are not writable, with volatile reads.
     map: Map,
     sealed: bool,
     _protection: PhantomData<fn() -> P>,
 }
 
 impl MapOptions {
-    /// Maps the bytes `range` of a file that is open for reading and writing. Shared memory is a
-    /// file, too: what shm_open(3) opens is in /dev/shm.
+    /// Maps the bytes `range` of a file that is open for reading and writing. Shared memory is also
+    /// a file: shm_open(3) opens a file in /dev/shm.
     ///
-    /// `range` begins with a page. The mapping stays when the file is closed.
+    /// `range` must start at a page. The mapping remains after the file is closed.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the file ends earlier, otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the range is empty or does not begin with
-    /// a page, EACCES if the file was not opened for both.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): `range` exceeds the file.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the range is empty or does not start at
+    ///   a page, EACCES if the file is not open for reading and writing.
     pub fn file(&self, file: impl AsFd, range: Range<u64>) -> Result<SharedMapping, Error> {
         self.map_file(file.as_fd(), range, libc::PROT_READ | libc::PROT_WRITE)
     }
 
     /// Like [`file`](Self::file), for reading only.
     ///
-    /// Linux before 6.2 registers no read-only mapping of a file (EFAULT).
+    /// Linux before 6.2 cannot register a read-only mapping of a file (EFAULT).
     ///
     /// # Errors
     /// As for [`file`](Self::file).
@@ -87,8 +88,8 @@ impl MapOptions {
         self.map_file(file.as_fd(), range, libc::PROT_READ)
     }
 
-    /// Makes a memfd of `len` zeroed bytes and maps it (memfd_create(2)). Its size is sealed. The
-    /// descriptor is what another process maps it with.
+    /// Creates and maps a memfd of `len` zeroed bytes (memfd_create(2)), and seals its size.
+    /// Another process can map it through the returned descriptor.
     ///
     /// # Errors
     /// As for [`anonymous`](Self::anonymous); EINVAL if `name` has more than 249 bytes or a zero.
@@ -111,7 +112,7 @@ impl MapOptions {
         let size = len.checked_next_multiple_of(size).and_then(|size| size.try_into().ok());
         let size: libc::off_t = size.ok_or_else(|| refused(libc::ENOMEM))?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-        // SAFETY: calls on a descriptor that is ours.
+        // SAFETY: calls on a descriptor that we own.
         let made = unsafe {
             libc::ftruncate(fd.as_raw_fd(), size) == 0
                 && libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) == 0
@@ -139,22 +140,23 @@ impl MapOptions {
             u64::try_from(stat.assume_init().st_size).unwrap_or(0)
         };
         Error::at_most(VERB, "end of the range", range.end, size)?;
-        // (The kernel refuses a range that is empty, or does not begin with a page.)
+        // (The kernel rejects a range that is empty or does not start at a page.)
         let len = range.end.checked_sub(range.start).and_then(|len| len.try_into().ok());
         let len = len.ok_or_else(|| refused(libc::EINVAL))?;
         let page = page_of(fd);
         let map = Map::new(len, page, protection, libc::MAP_SHARED, Some((fd, range.start)));
         let map = map.map_err(|errno| self.refused(VERB, errno, asked(), len))?;
         let map = self.apply_to(map, protection & libc::PROT_WRITE != 0)?;
-        // SAFETY: asks for the seals of an open descriptor. A file that can have none says EINVAL.
+        // SAFETY: reads the seals of an open descriptor. This fails with EINVAL for a file without
+        // seals.
         let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
         let sealed = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
-        // INVARIANT: just mapped with the protection that `P` says, which the callers pass.
+        // INVARIANT: just mapped with the protection of `P`, which the callers pass.
         Ok(SharedMapping { map, sealed, _protection: PhantomData })
     }
 }
 
-/// The size of the pages that a file is mapped in.
+/// The page size of a file's mappings.
 fn page_of(fd: BorrowedFd<'_>) -> usize {
     let mut system = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the descriptor is open, and the call fills the local if it returns 0.
@@ -174,57 +176,60 @@ impl<P> SharedMapping<P> {
         self.map.len()
     }
 
-    /// Always false: empty mappings are refused.
+    /// Always false: empty mappings are rejected.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Whether nobody can cut off the file (`F_SEAL_SHRINK` of fcntl(2)), as of a memfd made here.
+    /// Whether the file cannot be truncated (`F_SEAL_SHRINK` of fcntl(2)). True for a
+    /// [`memfd`](MapOptions::memfd).
     pub fn is_sealed(&self) -> bool {
         self.sealed
     }
 
-    /// Copies bytes out, from `offset` on. Others may be writing them meanwhile: each byte is one
-    /// that was there at some moment, and nothing more is promised.
+    /// Copies bytes at `offset` into `out`.
+    ///
+    /// Other processes may write them at the same time. Each byte is then one that was in memory at
+    /// some moment.
     ///
     /// # Errors
-    /// [`OutOfBounds`] if the bytes are not all inside; nothing is read then.
+    /// [`OutOfBounds`] if the bytes are not all inside. Nothing is read then.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds>
     where
         Self: Memory,
     {
         if <Self as Memory>::Protection::IS_WRITABLE {
-            // SAFETY: as `P` says, the mapping is writable. It lives as long as `self`, and this
-            // process touches its bytes atomically only (invariant).
+            // SAFETY: the mapping is writable, as declared by `P`. It lives as long as `self`, and
+            // this process accesses its bytes only atomically (invariant).
             return unsafe { Open::new(self.map.base(), self.len()) }.copy(offset, out);
         }
         OutOfBounds::check(offset, out.len(), self.len())?;
-        // SAFETY: inside the mapping (checked), which is readable, and lives as long as `self`. As
-        // it is read-only, no Rust code writes it.
+        // SAFETY: inside the mapping (checked), which is readable, and lives as long as `self`. It
+        // is read-only, so no Rust code writes it.
         unsafe { read_volatile(self.map.base(), offset, out) };
         Ok(())
     }
 
-    /// Copies bytes in, from `offset` on.
+    /// Copies `bytes` into the mapping at `offset`.
     ///
     /// # Errors
-    /// [`OutOfBounds`] if the bytes are not all inside; nothing is written then.
+    /// [`OutOfBounds`] if the bytes are not all inside. Nothing is written then.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
     where
         Self: Allows<call::WriteAt>,
     {
-        // SAFETY: mapped writable (`P`), and alive as long as `self`. This process touches the
-        // bytes atomically only (invariant).
+        // SAFETY: mapped writable (`P`), and alive as long as `self`. This process accesses the
+        // bytes only atomically (invariant).
         unsafe { Open::new(self.map.base(), self.len()) }.write(offset, bytes)
     }
 }
 
 ruled_by! { WriteAt: [P: Protection] SharedMapping<P>, SharedMapping<P>; }
 
-// SAFETY: the mapping stays where it is until `Map` is dropped, and has the protection that `P`
-// says (invariant). Its bytes are a file's, so initialised. This process reaches them through this
-// value only. A file that is cut off ends a program that touches what is gone; no access becomes
-// one of other memory, since the mapping stays.
+// SAFETY: the mapping stays where it is until `Map` is dropped, and has the protection of `P`
+// (invariant). Its bytes come from a file, so they are initialised. This process accesses them only
+// through this value. If the file is truncated, a program that accesses the missing pages is
+// killed. No access can reach other memory, because the mapping stays.
 unsafe impl<P: Protection> Memory for SharedMapping<P> {
     type Sharing = Shared;
     type Protection = P;
@@ -240,8 +245,8 @@ impl_debug!([P] SharedMapping<P>, |it| "SharedMapping({} bytes)", it.len());
 mod tests {
     use super::*;
 
-    /// A file that the kernel makes no longer is refused by the verb that made it: here because of
-    /// what a process may write (setrlimit(2)), in one of its own.
+    /// If the kernel cannot extend a file, the verb that creates it fails. Here a limit of the
+    /// process causes this (setrlimit(2)), in a separate process.
     #[test]
     fn a_file_that_cannot_have_its_length() {
         const CHILD: &str = "PROVERBS_SHORT_FILES";
@@ -262,11 +267,11 @@ mod tests {
         assert_eq!((error.verb(), error.errno()), ("memfd_create", Some(libc::EFBIG)));
     }
 
-    /// One can be made without a single huge page; only its mapping takes some.
+    /// A file can be created without a single huge page. Only its mapping takes some.
     #[test]
     fn a_file_of_huge_pages_is_mapped_in_those() {
         let fd = |flags| {
-            // SAFETY: the name is a C string, and a descriptor that there is has no other owner.
+            // SAFETY: the name is a C string, and a valid descriptor has no other owner.
             unsafe {
                 let fd = libc::memfd_create(c"pages".as_ptr(), libc::MFD_CLOEXEC | flags);
                 (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))

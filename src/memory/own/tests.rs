@@ -1,4 +1,4 @@
-//! Memory of the program's own, with keepers that tell when they are dropped, and that misbehave.
+//! Memory of the program, with keepers that record when they are dropped, and that misbehave.
 
 #![allow(unsafe_code)] // keepers
 
@@ -15,15 +15,14 @@ use crate::memory::own::{
 use crate::memory::{Access, LocalRead};
 use crate::prelude::*;
 
-/// What became of a keeper.
+/// The fate of a keeper.
 #[derive(Default)]
 struct Fate {
     drops: AtomicUsize,
     thread: Mutex<Option<ThreadId>>,
 }
 
-/// Owns aligned bytes, which it frees when it is dropped: whoever touches them later is found by
-/// Miri.
+/// Owns aligned bytes, which it frees when it is dropped. Miri detects later accesses.
 struct Keeper {
     words: *mut [u64],
     len: usize,
@@ -42,7 +41,7 @@ impl Keeper {
         (Keeper { words, len, fate: fate.clone(), panics: false }, fate)
     }
 
-    /// The bytes but for `skip` at both ends.
+    /// The bytes without `skip` bytes at both ends.
     fn memory<S: Sharing, P: Protection>(self, skip: usize) -> ExternalMemory<Self, S, P> {
         let len = self.len - 2 * skip;
         // SAFETY: within the box, which the keeper frees when it is dropped, and not before.
@@ -55,7 +54,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // SAFETY: made by `Box::into_raw`, and dropped once.
+        // SAFETY: from `Box::into_raw`, and dropped once.
         drop(unsafe { Box::from_raw(self.words) });
         self.fate.drops.fetch_add(1, SeqCst);
         *self.fate.thread.lock().unwrap() = Some(thread::current().id());
@@ -63,7 +62,7 @@ impl Drop for Keeper {
     }
 }
 
-/// Puts a buffer of `pool` into the box of a queue, through the device, and takes it back.
+/// Fills a buffer of `pool`, which moves through the device and back.
 fn filled<M>(pair: &mut Pair, pool: &Pool<(), M>, bytes: &[u8]) -> Buf {
     pair.b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     let mut message = pair.pool.take().unwrap();
@@ -85,7 +84,8 @@ fn filled<M>(pair: &mut Pair, pool: &Pool<(), M>, bytes: &[u8]) -> Buf {
     received.unwrap()
 }
 
-/// The pool, a message from a peer into it, and back: the type, and the bytes.
+/// Creates a pool, receives a message from a peer, and checks the bytes and the type of the
+/// returned memory.
 fn goes_and_comes_back<M: Memory<Sharing = Private, Protection = Writable>>(memory: M) -> M {
     let mut pair = loopback::pair().unwrap();
     let pool = pair.pd.pool(16).create_in(memory).unwrap();
@@ -137,7 +137,7 @@ fn a_vector_keeps_its_capacity_and_only_its_length_is_registered() {
     let mut vector = goes_and_comes_back(vector);
     assert_eq!((vector.as_ptr().addr(), vector.len(), vector.capacity()), (at, 40, capacity));
     assert!(vector.starts_with(b"b_ a peer"));
-    // It is the program's again: it may move.
+    // The program owns it again, so it may move.
     vector.extend([2; 2000]);
     let vector = goes_and_comes_back(vector);
     assert_eq!((vector.len(), vector[2039]), (2040, 2));
@@ -149,7 +149,7 @@ fn a_vector_keeps_its_capacity_and_only_its_length_is_registered() {
 /// Proves R18.5.
 #[test]
 fn buffers_are_aligned_wherever_the_memory_begins() {
-    // To Miri each is long.
+    // Miri takes long for each.
     for skip in (0..9).step_by(if cfg!(miri) { 4 } else { 1 }) {
         let (keeper, fate) = Keeper::new(100);
         let memory = goes_and_comes_back::<ExternalMemory<_>>(keeper.memory(skip));
@@ -190,14 +190,14 @@ fn memory_of_no_bytes_comes_back() {
     assert_eq!(refused.into_object(), [1; 23]);
     let refused = pd.pool(1 << 31).create_in(vec![1u8; 23]).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }));
-    // What comes back and is dropped is freed.
+    // Memory that is returned and dropped is freed.
     let (keeper, fate) = Keeper::new(100);
     drop(pd.pool(101).create_in(keeper.memory::<Private, Writable>(0)).unwrap_err());
     assert_eq!(fate.drops.load(SeqCst), 1);
 }
 
-/// Offsets and lengths of buffers have 32 bits, and their numbers have less. (The memory is not
-/// there; nothing touches it.)
+/// Offsets and lengths of buffers have 32 bits, and the number of buffers has fewer. (The memory
+/// does not exist, and is not accessed.)
 #[test]
 #[cfg_attr(miri, ignore = "has no memory of this size")]
 fn memory_of_more_than_a_buffer_can_be() {
@@ -225,7 +225,7 @@ fn memory_of_more_than_a_buffer_can_be() {
     assert!(wr::Piece::new(&region, 1..1 << 32).is_ok());
 }
 
-/// Exactly what the device registers at most, and a byte more, whoever asks for it.
+/// The maximum length that the device registers, and one byte more, for each caller.
 #[test]
 fn memory_of_more_than_a_region_can_be() {
     const MOST: usize = 1 << 12;
@@ -242,11 +242,11 @@ fn memory_of_more_than_a_region_can_be() {
     assert_eq!((refused.error.kind(), refused.error.verb()), (&limit, "ibv_rereg_mr"));
     let (region, _) = refused.into_object().0.rereg_memory(vec![2u8; MOST]).unwrap();
     drop(region);
-    // Of this length something else was wrong.
+    // With this length, it failed for another reason.
     let why = |len| crate::memory::registered::why_not("a verb", &pd, len, String::new(), 22);
     assert_eq!((why(MOST).errno(), why(MOST + 1).kind()), (Some(22), &limit));
     if cfg!(miri) {
-        return; // what is locked is read from /proc
+        return; // locked memory is read from /proc
     }
     let faults = [libc::EFAULT, libc::ENOMEM].map(|errno| {
         crate::memory::registered::why_not("a verb", &pd, 1, "1 byte".into(), errno).to_string()
@@ -255,7 +255,7 @@ fn memory_of_more_than_a_region_can_be() {
     assert!(faults[1].contains("ENOMEM"), "{}", faults[1]);
 }
 
-/// A device is not asked for writing to memory that cannot be written (EFAULT).
+/// Registering memory that cannot be written does not request write access (EFAULT).
 #[test]
 fn read_only_memory_is_registered_for_reading() {
     use crate::memory::registered::{AccessFlags, granted};
@@ -280,12 +280,12 @@ fn arenas_of_the_least() {
     assert_eq!((arena.count(), arena.take(1).map(|buf| buf.len())), (1, Some(1)));
 }
 
-/// The queue is destroyed last, so the device has a buffer when all else is gone.
+/// The queue is destroyed last, so the device owns a buffer after all other objects are dropped.
 /// Proves R18.4.
 #[test]
 fn memory_stays_while_the_device_has_a_buffer() {
     let others = [Personality::Plain, Personality::Rxe, Personality::Mlx5];
-    // To Miri each of them is long, and the worst has all habits.
+    // Miri takes long for each of them, and the worst has all habits.
     let (others, worst) = if cfg!(miri) { (&[][..], 1) } else { (&others[..], 4) };
     for personality in others.iter().copied().chain((0..worst).map(Personality::worst)) {
         let context = Fabric::with(World::ipv4().personality(personality)).open_device();
@@ -317,12 +317,12 @@ fn memory_that_the_device_does_not_give_up_is_not_freed() {
     let memory = keeper.memory::<Private, Writable>(0);
     let region = pd.region::<RemoteRead>().create_in(memory).unwrap();
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
-    let region = region.destroy().unwrap_err().into_object(); // it says so, and the region is whole
+    let region = region.destroy().unwrap_err().into_object(); // reports the error
     let mut seven = [0; 1];
     region.read_at(63, &mut seven).unwrap();
     assert_eq!((seven, fate.drops.load(SeqCst)), ([7], 0));
     fabric.inject(Script::default().with(Fault::Busy.always()));
-    drop(region); // it cannot say so
+    drop(region); // cannot report it
     assert_eq!(fate.drops.load(SeqCst), 0);
 }
 
@@ -340,7 +340,7 @@ fn memory_that_the_device_gives_up_when_it_is_asked_again_is_freed() {
     pd.destroy().unwrap();
 }
 
-/// A region without a right for peers has no key that a peer could guess.
+/// A region without rights for peers does not have a key that a peer could guess.
 #[test]
 fn local_rights_make_no_key_for_peers() {
     fn rkey<A: Access>(pd: &ProtectionDomain) -> u32 {
@@ -370,7 +370,7 @@ fn a_keeper_may_panic_when_it_is_dropped() {
     let region = pair.pd.region::<RemoteRead>().create_in(memory).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| drop(region))).is_err());
     assert_eq!(fate.drops.load(SeqCst), 1);
-    // Nothing of them is left with the device.
+    // The device no longer owns any of them.
     let Pair { pd, pool, cq, a, b, .. } = pair;
     drop((a, b, cq, pool));
     pd.destroy().unwrap();
@@ -406,7 +406,7 @@ fn the_last_buffer_may_go_on_another_thread() {
     assert_eq!(Some(there.join().unwrap()), *fate.thread.lock().unwrap());
 }
 
-/// Read-only memory that others read meanwhile: a peer reads it, and the program behind references.
+/// Read-only memory that others read at the same time: a peer, and the program through references.
 /// Proves R6.3.
 #[test]
 fn read_only_memory_is_read() {
@@ -435,8 +435,8 @@ fn read_only_memory_is_read() {
     assert_eq!(fate.drops.load(SeqCst), 1);
 }
 
-/// No peer writes what was registered for reading, whatever key it made up.
-/// A part of a table goes out on many queue pairs, is read meanwhile, and keeps the table.
+/// A peer cannot write memory that was registered for reading, whatever key it uses. A part of a
+/// table is sent on many queue pairs, is read at the same time, and keeps the table.
 #[test]
 fn a_part_of_read_only_memory_is_sent() {
     crate::profile! { Fanout { entry: SharedBuf } }
@@ -484,7 +484,7 @@ fn read_only_memory_is_not_written_by_peers() {
     assert_eq!(region.destroy().unwrap(), [1, 2]);
 }
 
-/// A length is in bytes, of which one is the least.
+/// A length is in bytes, and the minimum is one.
 #[test]
 #[cfg_attr(miri, ignore = "maps files, which Miri does not")]
 fn mappings_have_the_length_that_was_asked_for() {
@@ -499,7 +499,7 @@ fn mappings_have_the_length_that_was_asked_for() {
     assert!(MapOptions::new().anonymous(0).is_err());
 }
 
-/// A file in memory that may be cut off is not sealed, whatever other seals it has.
+/// A file in memory that can be truncated is not sealed, whatever other seals it has.
 #[test]
 #[cfg_attr(miri, ignore = "maps files, which Miri does not")]
 fn only_what_cannot_be_cut_off_is_sealed() {
@@ -512,7 +512,7 @@ fn only_what_cannot_be_cut_off_is_sealed() {
         (libc::MFD_ALLOW_SEALING, libc::F_SEAL_GROW, false),
         (libc::MFD_ALLOW_SEALING, libc::F_SEAL_SHRINK, true),
     ] {
-        // SAFETY: the name is a C string, and the descriptor nobody else's.
+        // SAFETY: the name is a C string, and the descriptor has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"a test".as_ptr(), flags)) };
         let file = std::fs::File::from(fd);
         file.set_len(4096).unwrap();
@@ -525,9 +525,9 @@ fn only_what_cannot_be_cut_off_is_sealed() {
     }
 }
 
-/// The loopback device pins pages as the kernel does: to be written, if one of the rights writes,
-/// and MW_BIND counts as one (`ib_access_writable`). The types allow no such right for read-only
-/// memory, so this asks below them.
+/// The loopback device pins pages like the kernel: for writing, if one of the rights allows writes,
+/// and MW_BIND counts as one (`ib_access_writable`). The types do not allow such a right for
+/// read-only memory, so this test calls the functions below them.
 #[test]
 #[cfg(not(miri))]
 fn read_only_pages_are_not_pinned_to_be_written() {
@@ -543,7 +543,7 @@ fn read_only_pages_are_not_pinned_to_be_written() {
     assert_eq!(errno(&pd, &TABLE[..], AccessFlags::empty()), None);
     assert_eq!(errno(&pd, &TABLE[..], read | AccessFlags::MW_BIND), Some(libc::EFAULT));
     assert_eq!(errno(&pd, vec![0u64; 1024], read | AccessFlags::MW_BIND), None);
-    // What is read-only by its type alone is not by its pages.
+    // If only its type is read-only, its pages are not.
     let arc = Arc::<[u64]>::from(vec![7; 1024]);
     assert_eq!(errno(&pd, arc, read | AccessFlags::MW_BIND), None);
 }

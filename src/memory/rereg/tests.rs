@@ -6,7 +6,7 @@ use crate::memory::header::Handle;
 use crate::memory::{Pages, ReregError};
 use crate::prelude::*;
 
-/// The personalities that have the verb.
+/// The personalities that support the verb.
 fn able() -> impl Iterator<Item = Personality> {
     [Personality::Plain, Personality::Mlx5].into_iter().chain((0..4).map(Personality::worst))
 }
@@ -27,7 +27,7 @@ fn each_code_leaves_the_region_as_it_says() {
             (-1 | -2, Err(ReregError::Unchanged(refused))) => {
                 let text = refused.to_string();
                 assert!(
-                    text.contains("from RemoteReadWrite to RemoteRead; the region is as before")
+                    text.contains("from RemoteReadWrite to RemoteRead; the region is unchanged")
                 );
                 let region: MemoryRegion<RemoteReadWrite, Vec<u8>> = refused.into_object();
                 region.write_at(0, b"it").unwrap();
@@ -36,7 +36,7 @@ fn each_code_leaves_the_region_as_it_says() {
             (-3, Ok(region)) => assert_eq!(region.destroy().unwrap(), [1; 64]),
             (-4 | -5, Err(ReregError::Unusable(refused))) => {
                 let (region, error) = refused.into_parts();
-                assert!(error.to_string().contains("; the region is only to be deregistered"));
+                assert!(error.to_string().contains("; the region is unusable: deregister it"));
                 assert_eq!(region.destroy().unwrap(), (vec![1; 64], ()));
             }
             (_, other) => panic!("{code}: {other:?}"),
@@ -54,14 +54,14 @@ fn each_code_leaves_the_region_as_it_says() {
                 other.destroy().unwrap();
             }
             (-4 | -5, Err(ReregError::Unusable(refused))) => {
-                // The device may have it there already.
+                // The device may already use it there.
                 let other = other.destroy().unwrap_err().into_object();
                 assert_eq!(refused.into_object().destroy().unwrap(), (vec![1; 64], ()));
                 other.destroy().unwrap();
             }
             (_, other) => panic!("{code}: {other:?}"),
         }
-        // For no bytes the device is not asked, whatever it would say.
+        // With 0 bytes the device is not called, whatever it would return.
         fails(&fabric, code);
         let Err(ReregError::Unchanged(refused)) = register().rereg_memory(Vec::<u8>::new()) else {
             panic!("{code}: no bytes")
@@ -88,8 +88,8 @@ fn each_code_leaves_the_region_as_it_says() {
     }
 }
 
-/// A region that nothing is known of stays with the device if that does not let go, with all that
-/// it may be in.
+/// If the device refuses to deregister a region in an unknown state, the region leaks, with all
+/// memory that it may cover.
 ///
 /// Holds L22: memory that the device deregisters on the second try is freed.
 /// Proves R6.15.
@@ -98,8 +98,8 @@ fn an_unusable_region_leaks_if_it_is_not_deregistered() {
     #[derive(Debug)]
     #[allow(dead_code)] // held, not read
     struct Told(std::sync::Arc<()>, Box<[u8]>);
-    #[allow(unsafe_code)] // a memory that tells when it is dropped
-    // SAFETY: the bytes are the box's.
+    #[allow(unsafe_code)] // memory that reports when it is dropped
+    // SAFETY: the box owns the bytes.
     unsafe impl crate::memory::Memory for Told {
         type Sharing = crate::memory::Private;
         type Protection = crate::memory::Writable;
@@ -127,7 +127,7 @@ fn an_unusable_region_leaks_if_it_is_not_deregistered() {
     let region = unusable();
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
     drop(region);
-    assert_eq!(std::sync::Arc::strong_count(&kept), 1, "it lets go when it is asked again");
+    assert_eq!(std::sync::Arc::strong_count(&kept), 1, "it is deregistered on the second try");
     let region = unusable();
     fabric.inject(Script::default().with(Fault::Busy.always()));
     drop(region);
@@ -145,7 +145,7 @@ fn rights_are_taken_back_from_peers() {
         a.post_send(wr::RdmaWrite::inline(b"before", told.write())).unwrap();
         loopback::poll(&mut cq, 1).unwrap();
         let region: MemoryRegion<RemoteRead> = region.rereg_access().unwrap();
-        // What the new one grants, it grants.
+        // The rights that the new one grants work.
         a.post_send(wr::RdmaRead::new(
             pool.take().unwrap(),
             region.remote().slice(0, 6).unwrap().read(),
@@ -174,7 +174,7 @@ fn a_region_moves_to_other_memory_and_back() {
         loopback::poll(&mut cq, 1).unwrap();
         let (region, words) = region.rereg_memory(old).unwrap();
         assert_eq!(words[2].to_ne_bytes(), *b"8 bytes!");
-        drop(words); // nobody reaches it any more
+        drop(words); // it is not accessible any more
         let piece = region.piece(0, 8).unwrap();
         let Err(ReregError::Unchanged(refused)) = region.rereg_memory(vec![0u8; 1]) else {
             panic!("a piece exists")
@@ -191,7 +191,7 @@ fn a_region_moves_to_other_memory_and_back() {
     }
 }
 
-/// Memory that is only read and memory that is written take each other's place for readers.
+/// Read-only and writable memory can replace each other for readers.
 #[test]
 fn read_only_memory_takes_the_place_of_other() {
     let Pair { pd, .. } = loopback::pair().unwrap();
@@ -215,12 +215,12 @@ fn a_region_goes_to_another_domain() {
             loopback::pair_on::<DefaultProfile>(Fabric::with(personality)).unwrap();
         let elsewhere = context.alloc_pd().unwrap();
         let region = elsewhere.register::<RemoteRead>(8).unwrap();
-        // Only now the queue pair, and its peer's, reach it.
+        // Only now can the queue pair and its peer access it.
         let region = region.rereg_pd(&pd).unwrap();
         elsewhere.destroy().unwrap();
         a.post_send(wr::RdmaRead::new(pool.take().unwrap(), region.remote().read())).unwrap();
         loopback::poll(&mut cq, 1).unwrap();
-        // And so do its pieces: they are of that domain.
+        // So can its pieces, because they belong to that domain.
         let piece = region.piece(0, 8).unwrap();
         let of = (piece.header().pd(), piece.header().type_tag());
         assert_eq!(of, (pd.id(), type_tag::of(pd.id(), type_tag::NO_POOL, 8)));
@@ -246,6 +246,6 @@ fn a_device_without_the_verb_says_so() {
     let (region, error) = refused.into_parts();
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }));
     let text = error.to_string();
-    assert!(text.contains("; loop0 changes no regions: deregister it, and register"), "{text}");
+    assert!(text.contains("; loop0 does not support it: deregister it and register"), "{text}");
     assert_eq!(region.destroy().unwrap().0.len(), 8);
 }

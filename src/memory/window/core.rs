@@ -1,11 +1,12 @@
-//! One memory window: C's object, whom it is shared with, and what its last work request does.
+//! One memory window: the C object, the queue or domain that it belongs to, and the state of its
+//! last work request.
 
-// No model: one owner uses and ends the C object under its lock alone, nothing else is locked
-// meanwhile, and what goes with the object is dropped outside the lock. The flag that it has ended
-// is stored before a load by whoever may post the windows of its queue pair: the exclusive borrow
-// of the queue pair orders the two. The holder of the window stores the key that a completion may
-// name. The thread that ends the window reads it without an order: an older value keeps one more
-// key as stale, which is then not bound again.
+// No model: the C object is used and ended only under its owner's lock, nothing else is locked at
+// the same time, and its parents are dropped outside the lock. The thread that ends the window
+// stores the flag for this. The thread that may post the windows of the queue pair loads it later,
+// and the exclusive borrow of the queue pair orders the two. The holder of the window stores the
+// key that a completion may name. The thread that ends the window reads it without ordering: an
+// older value keeps one more key as stale, which is then not bound again.
 
 #![allow(unsafe_code)] // a handle that travels as a word
 
@@ -26,45 +27,47 @@ use crate::sys::window::{MwParents, alloc_mw, kind};
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
-/// A region that is held, of a type that its holder need not know.
+/// A region that is held, of any type.
 type Held = std::sync::Arc<dyn Send + Sync>;
 
-/// The owner of C's object: the window's, and its queue pair's, which ends it first. (The key of a
-/// type 2 window is the queue pair's. Soft-RoCE waits for such windows when a queue pair is
-/// destroyed, in vain, and frees it under them.)
+/// The owner of the C object, shared by the window and its queue pair, which ends the window before
+/// itself. (The key of a type 2 window belongs to the queue pair. When a queue pair is destroyed,
+/// Soft-RoCE waits for such windows, but frees the queue pair while they still use it.)
 ///
 /// # Invariants
-/// - `is_over` says that there is no object any more; who may post its queue pair's windows sees
-///   it: the one who ended them did so with the queue pair.
-/// - `named` has the key that a completion may name as ended, and `IS_NAMED`; 0 if no completion
-///   can. When the object ends, it goes to `stale`.
+/// - `is_over` means that the object no longer exists. Code that may post the queue pair's windows
+///   sees the flag, because the thread that ended them owned the queue pair.
+/// - `named` contains the key that a completion may name as invalidated, and `IS_NAMED`, or 0 if no
+///   completion can. When the object ends, the key moves to `stale`.
 pub(crate) struct Owner {
     mw: Mutex<Option<handle::Mw>>,
     is_over: AtomicBool,
     named: AtomicU64,
-    /// Those of the queue whose receives name its keys; `None` for type 1, whose keys no message
-    /// ends.
+    /// The stale keys of the queue whose receives name its keys. `None` for type 1, whose keys are
+    /// never invalidated by a message.
     stale: Option<Arc<StaleKeys>>,
 }
 
-/// In `Owner::named`, above the key.
+/// A bit of `Owner::named` above the key.
 const IS_NAMED: u64 = 1 << 32;
 
 impl Owner {
-    /// The owner of a new window of this domain (`ibv_alloc_mw`), of a type that has this name.
+    /// Allocates a window in this domain (`ibv_alloc_mw`) and returns its owner. Errors contain
+    /// `name`.
     pub(crate) fn alloc(
         pd: &std::sync::Arc<handle::Pd>,
         kind: kind::Type,
         name: &str,
         stale: Option<Arc<StaleKeys>>,
     ) -> Result<Arc<Self>, Error> {
-        // On the domain below a lane: a window may end on any thread, and must not keep the lane.
+        // In the domain below a lane: a window may end on any thread, and must not keep the lane
+        // alive.
         let pd = pd.parents().joins.as_ref().map_or(pd, |lane| &lane.pd);
         // SAFETY: the domain is live.
         let mw = unsafe { alloc_mw(pd.as_ptr(), kind) };
         let mw = mw.map_err(|errno| Error::os("ibv_alloc_mw", errno, name))?;
         let parents = MwParents { pd: pd.clone(), region: None, next: None };
-        // SAFETY: the object was just created, and has no other owner.
+        // SAFETY: the object was just created and has no other owner.
         let mw = unsafe { handle::Mw::new(mw, pd.control(), parents) };
         Ok(Arc::new(Owner {
             mw: Mutex::new(Some(mw)),
@@ -74,13 +77,13 @@ impl Owner {
         }))
     }
 
-    /// Deallocates the window, if nobody did: its key is no longer valid. If the device refuses,
-    /// the window lives on.
+    /// Deallocates the window, if that has not happened yet: its key is no longer valid. If the
+    /// device refuses, the window continues to exist.
     ///
-    /// With what is given the region may go, and with that code of the program's run, which may
-    /// panic: the caller drops it where that does no harm.
+    /// Dropping the returned handle may drop the region, which may run code of the program that
+    /// panics. The caller drops it where a panic does no harm.
     pub(crate) fn end(&self) -> Result<Option<handle::Mw>, c_int> {
-        // Before the device can give the key to another window.
+        // Before the device can reuse the key for another window.
         let named = self.named.load(Ordering::Relaxed);
         if let (Some(stale), true) = (&self.stale, named & IS_NAMED != 0 && !self.is_over()) {
             stale.add(named as u32);
@@ -93,42 +96,44 @@ impl Owner {
         Ok(mw.take())
     }
 
-    /// Whether the object is gone, for who may post the windows of its queue pair. (Without the
-    /// lock: posts take none.)
+    /// Whether the object is gone, for code that may post the windows of its queue pair. (Without
+    /// the lock, because posts do not lock.)
     #[inline(always)]
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// From now on a completion may name this key as ended, or none may.
+    /// Sets the key that a completion may name as invalidated from now on, if any.
     fn may_be_named(&self, key: Option<u32>) {
         let named = key.map_or(0, |key| IS_NAMED | u64::from(key));
         self.named.store(named, Ordering::Relaxed);
     }
 
-    /// Holds other regions: `to` is given those that it holds, for what is bound and for a bind.
+    /// Changes the regions that the window holds: `to` receives the current ones, for the existing
+    /// binding and for a bind.
     fn change(&self, to: impl FnOnce(&MwParents) -> (Option<Held>, Option<Held>)) {
         let mut before = None;
         if let Some(mw) = lock(&self.mw).as_mut() {
             let pd = mw.parents().pd.clone();
             let (region, next) = to(mw.parents());
             let parents = MwParents { pd, region, next };
-            // SAFETY: the same domain, and the regions that the caller says the window needs.
+            // SAFETY: the same domain, and the regions that the window needs according to the
+            // caller.
             before = Some(unsafe { mw.set_parents(parents) });
         }
-        // Outside the lock: a region may go, and with it code of the program's run.
+        // Outside the lock: a region may be dropped, and run code of the program.
         drop(before);
     }
 
-    /// Binds the window by a verb that writes its key into C's object. Until that has returned,
-    /// nobody deallocates the window, or asks for its key, though its completion may have been
-    /// polled.
+    /// Binds the window with a verb that writes the key into the C object. Until the verb has
+    /// returned, no other thread deallocates the window or reads its key, although its completion
+    /// may have been polled.
     pub(crate) fn while_bound<R>(&self, bind: impl FnOnce() -> R) -> R {
         let _mw = lock(&self.mw);
         bind()
     }
 
-    /// The key that C's object has; 0 if that is gone.
+    /// The key in the C object, or 0 if the object is gone.
     fn key(&self) -> u32 {
         // SAFETY: the object is live while its owner has it. The verb that writes the key does so
         // under the lock, which is held.
@@ -136,34 +141,35 @@ impl Owner {
     }
 }
 
-/// What the last work request of a window does.
+/// The operation of a window's last work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     /// BIND_MW.
     Bind,
-    /// BIND_MW, with a key that a message of the peer's ends.
+    /// BIND_MW, with a key that a message of the peer invalidates.
     Lend,
     /// LOCAL_INV.
     Invalidate,
-    /// `ibv_bind_mw`, of a window of type 1.
+    /// `ibv_bind_mw` of a window of type 1.
     Rebind,
-    /// `ibv_bind_mw` of no bytes, of a window of type 1.
+    /// `ibv_bind_mw` of 0 bytes of a window of type 1.
     Unbind,
 }
 
-/// What is known of it.
+/// The known result of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// It was refused: the window is as it was before.
+    /// It was rejected: the window is unchanged.
     Refused,
-    /// It may be with the device: its own completion has not come, and nothing else is proof.
+    /// The device may own it: its completion was not polled yet, and no other event proves the
+    /// result.
     Nothing,
     Done,
-    /// It failed or was flushed: nobody knows what the device did.
+    /// It failed or was flushed: it is unknown what the device did.
     Failed,
 }
 
-/// The range of a region that a window opens.
+/// The range of a region that a window makes accessible.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Range {
     /// The address of the first byte in the peer's work requests.
@@ -173,45 +179,45 @@ pub(crate) struct Range {
     pub rights: u32,
 }
 
-/// What a range is of.
+/// A range and its region.
 #[derive(Clone, Copy)]
 pub(crate) struct Opened {
     pub range: Range,
     pub mr: *mut ibv_mr,
 }
 
-/// Whose a window is.
+/// The object that a window belongs to.
 pub(crate) enum Of {
-    /// Of type 2: a queue pair's with this number. No other has the address of its counters while
-    /// they are kept. Its receives are of the queue with the second counters: its own, or those of
-    /// a shared receive queue.
+    /// Type 2: a queue pair with this number. No other queue pair has the address of its counters
+    /// while they are kept. The second counters belong to the queue of its receives: its own, or a
+    /// shared receive queue.
     Pair(Arc<QueueCounters>, Arc<QueueCounters>, u32),
-    /// Of type 1: a protection domain's with this number.
+    /// Type 1: a protection domain with this number.
     Domain(u32),
 }
 
-/// What a window's handle keeps.
+/// The state behind a window's handle.
 ///
 /// # Invariants
-/// - `mw` is `owner`'s object. It is live as long as the queue pair of its counters has these
-///   counters and did not end it, or, of type 1, for ever; unless the handle is gone.
-/// - `known` is `Nothing` from the making of a work request until its refusal or its completion.
-/// - `owner` holds the regions of `at` and `next`, and that which a window of type 2 opens or may
-///   still open.
+/// - `mw` is the object of `owner`. It is live unless the handle is gone: for type 2 as long as the
+///   queue pair of its counters has these counters and did not end it, for type 1 always.
+/// - `known` is `Nothing` from the creation of a work request until it is rejected or completed.
+/// - `owner` holds the regions of `at` and `next`, and the region that a window of type 2 makes
+///   accessible or may still make accessible.
 pub(crate) struct Core {
     pub mw: *mut ibv_mw,
     pub owner: Arc<Owner>,
     pub of: Of,
     /// Whether the device is Soft-RoCE.
     pub is_soft_roce: bool,
-    /// The key that was bound last; the number before the first one.
+    /// The key that was bound last, or the initial number.
     pub rkey: u32,
-    /// The key that is bound by the work request of a window of type 2.
+    /// The key that the work request of a window of type 2 binds.
     pub binds: u32,
-    /// Whether a completion that names the key that is bound can only be of this bind.
+    /// Whether a completion that names the bound key can only come from this bind.
     pub is_fresh: bool,
     pub range: Range,
-    /// Of type 1: the region that it is bound to, and what it is to be bound to.
+    /// For type 1: the region that it is bound to, and the next binding.
     pub at: *mut ibv_mr,
     pub next: Option<Opened>,
     pub last: Last,
@@ -220,15 +226,15 @@ pub(crate) struct Core {
     _slab: std::sync::Arc<HeaderSlab>,
 }
 
-// SAFETY: the pointers to C's objects may be used by any thread, and what else is there is `Send`.
+// SAFETY: any thread may use the pointers to C objects, and all other fields are `Send`.
 unsafe impl Send for Core {}
-// SAFETY: a shared core only tells what it is.
+// SAFETY: a shared core only returns its fields.
 unsafe impl Sync for Core {}
 
 /// The handle of a window.
 ///
 /// # Invariants
-/// Its kept memory is a `Core`, which nothing else refers to.
+/// Its kept memory is a `Core` without other references.
 #[repr(transparent)]
 #[doc(hidden)]
 pub struct Window(OwningHandle);
@@ -240,7 +246,7 @@ impl Window {
             Of::Domain(pd) => *pd,
         };
         let mw = lock(&owner.mw).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
-        // SAFETY: the window was just allocated, by its owner's caller.
+        // SAFETY: the window was just allocated by the code that called this.
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
         let slab = HeaderSlab::new(pd);
         let core = Core {
@@ -258,7 +264,7 @@ impl Window {
             known: Known::Refused,
             _slab: slab.clone(),
         };
-        // One byte that is never sent, so that posts need no look.
+        // One byte that is never sent, so that posts do not have to inspect it.
         let type_tag = type_tag::of(pd, type_tag::NO_POOL, 1);
         let loan = HandleBytes { addr: ptr::null_mut(), len: 1, lkey: 0, type_tag };
         Window(owning_handle(&slab, || KeptAlive::of(core), &loan))
@@ -294,8 +300,8 @@ impl Window {
         self.0.set_id(id);
     }
 
-    /// Prepares a window of type 2 for a bind to this range, and gives the key that it will have.
-    /// Until the bind has completed, the window also holds the region that it held before.
+    /// Prepares a window of type 2 for a bind to this range, and returns the key that it will have.
+    /// Until the bind has completed, the window also holds its previous region.
     pub(crate) fn bind(&mut self, range: Range, region: Arc<Registered>) -> u32 {
         let owner = self.core().owner.clone();
         let after = |stale: &StaleKeys| stale.after(self.core().rkey);
@@ -309,15 +315,15 @@ impl Window {
         binds
     }
 
-    /// The bind has succeeded: the device accepts one only of a window without a key, so nothing
-    /// reaches the region that the window held before.
+    /// The bind has succeeded. The device only accepts a bind of a window without a key, so the
+    /// previous region is no longer accessible through it.
     pub(crate) fn bound(&mut self) {
         if self.core().last != Last::Invalidate {
             self.core().owner.change(|held| (held.next.clone().or(held.region.clone()), None));
         }
     }
 
-    /// The bind was refused: the window has no key, and may still hold a region of before.
+    /// The bind was rejected: the window has no key, and may still hold a previous region.
     pub(crate) fn not_bound(&mut self) {
         let owner = &self.core().owner;
         owner.change(|held| (held.region.clone(), None));
@@ -325,14 +331,15 @@ impl Window {
         self.core_mut().range = Range::default();
     }
 
-    /// A completion, which was consumed, says that a message ended the key. The region stays held
-    /// until the device accepts another bind, or deallocates the window.
+    /// A completion, which was consumed, reports that a message invalidated the key. The window
+    /// holds the region until the device accepts another bind, or deallocates the window.
     pub(crate) fn revoked(&mut self) {
         self.core().owner.may_be_named(None);
         self.core_mut().range = Range::default();
     }
 
-    /// The device has ended the key: nothing reaches the region any more, and no message did.
+    /// The device has invalidated the key, and no message did: the region is no longer accessible
+    /// through it.
     pub(crate) fn let_go(&mut self) {
         let owner = &self.core().owner;
         owner.change(|_| (None, None));
@@ -340,8 +347,9 @@ impl Window {
         self.core_mut().range = Range::default();
     }
 
-    /// Whether it may be bound by the queue pair whose sends have this counter, which did not end
-    /// it: a window of type 1 by any of its domain, which is seen by its type_tag.
+    /// Whether the queue pair whose sends have this counter may bind it, because the window belongs
+    /// to the queue pair and was not ended. Any queue pair of its domain may bind a window of type
+    /// 1, and its type tag shows the domain.
     pub(crate) fn is_of(&self, counter: *const CompletionCounter) -> bool {
         match &self.core().of {
             Of::Pair(counters, ..) => {
@@ -353,14 +361,14 @@ impl Window {
         }
     }
 
-    /// Whether its work request is LOCAL_INV, and the device is Soft-RoCE. That crashes the kernel
-    /// if a message has ended the key before, which this end may not know yet
+    /// Whether its work request is LOCAL_INV and the device is Soft-RoCE. That crashes the kernel
+    /// if a message has already invalidated the key, which this end may not know yet
     /// ([R1.6](crate::guide::rules#r1-6)).
     pub(crate) fn may_crash(&self) -> bool {
         self.core().last == Last::Invalidate && self.core().is_soft_roce
     }
 
-    /// A window of type 1, of a protection domain.
+    /// Allocates a window of type 1 in a protection domain.
     pub(super) fn of_domain<L: Threads>(pd: &ProtectionDomain<L>) -> Result<Self, Error> {
         let handle = pd.handle();
         let owner = Owner::alloc(handle, kind::IBV_MW_TYPE_1, "type 1", None)?;
@@ -377,7 +385,8 @@ impl Window {
         (core.known, core.next) = (Known::Nothing, opened);
     }
 
-    /// Whether it is known what a window of type 1 is bound to. Then it holds no other region.
+    /// Updates the binding of a window of type 1, and returns whether it is known. If so, it holds
+    /// no other region.
     pub(crate) fn learn_range(&mut self) -> bool {
         let core = self.core_mut();
         match (core.last, core.known) {
@@ -400,7 +409,7 @@ impl Window {
         true
     }
 
-    /// Its work request was refused.
+    /// Records that its work request was rejected.
     pub(crate) fn refused(&mut self) {
         let core = self.core_mut();
         if core.known == Known::Nothing {
@@ -408,7 +417,7 @@ impl Window {
         }
     }
 
-    /// Its work request has completed.
+    /// Records that its work request has completed.
     pub(crate) fn completed(&mut self, is_success: bool) {
         let core = self.core_mut();
         core.known = if is_success { Known::Done } else { Known::Failed };
@@ -430,16 +439,16 @@ impl Window {
         owner
             .end()
             .map(drop)
-            .map_err(|errno| Error::os("ibv_dealloc_mw", errno, "the window lives on"))
+            .map_err(|errno| Error::os("ibv_dealloc_mw", errno, "the window still exists"))
     }
 }
 
 impl Owner {
-    /// The window has this key now: C leaves it to the program to note it (ibv_post_send(3)).
+    /// Stores the new key in the C object, which C leaves to the program (ibv_post_send(3)).
     fn update(&self, mw: *mut ibv_mw, rkey: u32) {
         if lock(&self.mw).is_some() {
             // SAFETY: the object is live while its owner has it, and the lock is held. Providers
-            // write the field in `ibv_bind_mw` alone, which is for windows of type 1.
+            // write the field only in `ibv_bind_mw`, which is for windows of type 1.
             unsafe { (*mw).rkey = rkey };
         }
     }
@@ -449,15 +458,16 @@ impl Drop for Core {
     fn drop(&mut self) {
         match self.owner.end() {
             Ok(mw) => drop(mw),
-            // Its queue pair tries again, which may not go before it.
+            // Its queue pair tries again, and is not destroyed before the window.
             Err(_) if matches!(self.of, Of::Pair(..)) => std::mem::forget(self.owner.clone()),
-            // Its handle tries again. If the device refuses, it leaks with all that it needs.
+            // Its handle tries again. If the device refuses, it leaks with everything that it
+            // needs.
             Err(_) => {}
         }
     }
 }
 
-/// The next key of a window: the lower 8 bits are the program's to count (`ibv_inc_rkey`).
+/// The next key of a window: the program increments the lower 8 bits (`ibv_inc_rkey`).
 pub(crate) fn next_key(rkey: u32) -> u32 {
     rkey & !0xff | rkey.wrapping_add(1) & 0xff
 }

@@ -1,8 +1,8 @@
-//! Memory windows: keys for ranges of a region, which end without the region.
+//! Memory windows: keys for ranges of a region, which can be invalidated without deregistering it.
 //!
-//! What a window is, is its type: unbound ([`MemoryWindow`]), bound with a key that this end ends
-//! ([`BoundWindow`]), bound with a key that the peer gives back ([`LentWindow`]), or with a work
-//! request and its completion ([`WindowEntry`]).
+//! The type contains the state of a window: unbound ([`MemoryWindow`]), bound with a key that this
+//! end invalidates ([`BoundWindow`]), bound with a key that the peer returns ([`LentWindow`]), or
+//! owned by a work request and its completion ([`WindowEntry`]).
 
 mod core;
 mod revocable;
@@ -27,76 +27,77 @@ use crate::memory::registered::AccessFlags;
 use crate::memory::{Access, RemoteSlice};
 use crate::terms::error::{Error, Refused};
 
-/// A memory window of type 2 (`ibv_alloc_mw`) without a key.
+/// An unbound memory window of type 2 (`ibv_alloc_mw`).
 ///
-/// It is of one queue pair, through which alone it is bound, and its key used and ended (type 2B,
-/// [R19.4](crate::guide::rules#r19-4)). [`BindMw`](crate::wr::BindMw) binds it. Dropping
-/// deallocates it, and so does the end or the reset of the queue pair: no key of its windows is
-/// valid after that.
+/// It belongs to one queue pair. Only that queue pair can bind it, and use and invalidate its key
+/// (type 2B, [R19.4](crate::guide::rules#r19-4)). [`BindMw`](crate::wr::BindMw) binds it. Dropping
+/// it deallocates it. Destroying or resetting the queue pair also deallocates its windows, so none
+/// of their keys is valid afterwards.
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::{BoundWindow, MemoryWindow, Windowed};
-/// profile! { Windows { entry: AnyBuf } } // a completion gives buffers and windows back
+/// profile! { Windows { entry: AnyBuf } } // completions return buffers and windows
 ///
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
 /// #     proverbs::loopback::pair_of::<Windows>()?;
-/// let region = pd.register::<Windowed<LocalWrite>>(4096)?; // it has no key of its own
+/// let region = pd.register::<Windowed<LocalWrite>>(4096)?; // it does not have its own key
 /// let window: MemoryWindow = a.alloc_mw()?;
 /// a.post_send(wr::BindMw::<RemoteWrite>::new(window, &region, 0..64)?)?;
 /// let Some(AnyBuf::Window(window)) = proverbs::loopback::poll(&mut cq, 1)?.remove(0) else {
-///     unreachable!("the completion of a bind brings its window");
+///     unreachable!("the completion of a bind has its window");
 /// };
 /// let bound: BoundWindow<RemoteWrite> = window.into_bound()?;
 ///
-/// // The peer, that was told `bound.remote()`, writes:
+/// // The peer, which received `bound.remote()`, writes:
 /// b.post_send(wr::RdmaWrite::inline(b"windowed", bound.remote().write()))?;
 /// # proverbs::loopback::poll(&mut cq, 1)?;
-/// a.post_send(wr::LocalInv::new(bound))?; // and no longer
+/// a.post_send(wr::LocalInv::new(bound))?; // the key is no longer valid
 /// # let Some(AnyBuf::Window(window)) = proverbs::loopback::poll(&mut cq, 1)?.remove(0) else {
-/// #     unreachable!("the completion of LOCAL_INV brings its window");
+/// #     unreachable!("the completion of LOCAL_INV has its window");
 /// # };
-/// let window: MemoryWindow = window.into_unbound()?; // to be bound again
+/// let window: MemoryWindow = window.into_unbound()?; // can be bound again
 /// # let _ = window;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias("revoke", "IBV_MW_TYPE_2", "ibv_mw_type", "ibv_mw"))]
 pub struct MemoryWindow(pub(crate) Window);
 
-/// A memory window that is bound: a key for a range of a region, with the rights `A`
+/// A bound memory window: a key for a range of a region, with the rights `A`
 /// ([R1.8](crate::guide::rules#r1-8)).
 ///
 /// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)).
-/// [`LocalInv`](crate::wr::LocalInv) ends the key and gives the window back; dropping or destroying
-/// the window ends the key too (`ibv_dealloc_mw`). [`MemoryWindow`] has an example.
+/// [`LocalInv`](crate::wr::LocalInv) invalidates the key and returns the window. Dropping or
+/// destroying the window invalidates the key too (`ibv_dealloc_mw`). [`MemoryWindow`] has an
+/// example.
 ///
-/// A peer that knows the key can also end it, by SEND_WITH_INV. LOCAL_INV then fails, and the queue
-/// pair is in the error state. On Soft-RoCE it would crash the kernel (Linux 6.1 to 7.3), so
-/// LOCAL_INV is refused there
+/// A peer with the key can also invalidate it, with SEND_WITH_INV. LOCAL_INV then fails, and the
+/// queue pair enters the error state. On Soft-RoCE it would crash the kernel (Linux 6.1 to 7.3), so
+/// LOCAL_INV is rejected there
 /// ([`LocalInvOnSoftRoce`](crate::post::PostErrorKind::LocalInvOnSoftRoce)): destroy the window and
 /// allocate another, or [lend](crate::wr::WorkRequest::lend) it.
 #[doc(alias = "ibv_mw")]
 pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 
-/// A memory window whose key was lent to a peer, who gives it back by
+/// A memory window whose key was lent to a peer, which returns it with
 /// [`SendWithInv`](crate::wr::SendWithInv): see [`lend`](crate::wr::WorkRequest::lend).
 ///
-/// [`revoked`](Self::revoked) makes it unbound, and consumes the completion that says so. The
-/// region stays registered until the window's next bind has completed, or the window is
+/// [`revoked`](Self::revoked) consumes the completion that reports this, and returns the unbound
+/// window. The region stays registered until the window's next bind has completed, or the window is
 /// deallocated.
 ///
-/// This end does not end the key by LOCAL_INV, which the peer's message could have done before: a
-/// window that is not given back is dropped or destroyed.
+/// This end cannot invalidate the key with LOCAL_INV, because the peer's message may have done so
+/// already. If the peer does not return the key, drop or destroy the window.
 #[doc(alias = "revoke")]
 pub struct LentWindow(Window);
 
-/// A memory window with a work request: what its completion gives back, as
-/// [`AnyBuf::Window`](crate::memory::AnyBuf), or its refusal.
+/// A memory window with its work request, returned by the completion as
+/// [`AnyBuf::Window`](crate::memory::AnyBuf), or by a rejected post.
 ///
-/// It knows what the work request was and whether it succeeded. If BIND_MW or LOCAL_INV failed or
-/// was flushed, or was released without a completion of its own, there may be a key or none: the
-/// window can only be dropped or destroyed, which ends it ([R19.5](crate::guide::rules#r19-5)). If
-/// the post was refused, the window is as it was.
+/// It contains the kind of work request and whether it succeeded. If BIND_MW or LOCAL_INV failed,
+/// was flushed, or was released without a separate completion, it is unknown whether the window has
+/// a key. You can then only drop or destroy it, which invalidates the key
+/// ([R19.5](crate::guide::rules#r19-5)). If the post was rejected, the window is unchanged.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -112,7 +113,7 @@ pub struct LentWindow(Window);
 /// let completion = cq.poll_one()?.ok_or("nothing was flushed")?;
 /// assert!(completion.status().is_err());
 /// let Some(AnyBuf::Window(flushed)) = completion.into_entry() else {
-///     unreachable!("the completion of a bind brings its window");
+///     unreachable!("the completion of a bind has its window");
 /// };
 /// assert_eq!(flushed.id(), 7);
 /// let flushed = flushed.into_bound::<RemoteRead>().unwrap_err().into_object();
@@ -124,15 +125,14 @@ pub struct LentWindow(Window);
 pub struct WindowEntry(pub(crate) Window);
 
 impl MemoryWindow {
-    /// Sets the program's own word, 0 at first, which stays with the window: see
-    /// [`WindowEntry::id`].
+    /// Sets your own number, initially 0, which stays with the window: see [`WindowEntry::id`].
     pub fn set_id(&mut self, id: u64) {
         self.0.set_id(id);
     }
 }
 
 impl<A: Access> BoundWindow<A> {
-    /// What the window opens to peers.
+    /// The slice that the window makes accessible to peers.
     pub fn remote(&self) -> RemoteSlice<A> {
         slice(&self.0)
     }
@@ -151,9 +151,9 @@ impl LentWindow {
         self.0.core().rkey
     }
 
-    /// Whether a message ended this key, and not one of before with the same number: it was on the
-    /// queue pair with this number, and its receive `is_of` the queue with these names. (Other
-    /// devices have the same numbers.)
+    /// Whether a message invalidated this key, and not an earlier one with the same number: the
+    /// message arrived on the queue pair with this number, and its receive `is_of` the queue with
+    /// these names. (Other devices have the same numbers.)
     pub(crate) fn is_ended_by(
         &self,
         qp_num: u32,
@@ -168,7 +168,7 @@ impl LentWindow {
         is_its && core.is_fresh && rkey == Some(core.rkey)
     }
 
-    /// The window without a key. The completion that names it is given up.
+    /// Returns the unbound window. The completion that names its key has been consumed.
     pub(crate) fn into_revoked(mut self) -> MemoryWindow {
         self.0.revoked();
         MemoryWindow(self.0)
@@ -176,11 +176,12 @@ impl LentWindow {
 }
 
 impl WindowEntry {
-    /// The window as a bound one, if [`BindMw`](crate::wr::BindMw) with the rights `A` has
-    /// succeeded, or LOCAL_INV was refused.
+    /// Returns the bound window, if [`BindMw`](crate::wr::BindMw) with the rights `A` has
+    /// succeeded, or LOCAL_INV was rejected.
     ///
     /// # Errors
-    /// It is given back: [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) with the reason.
+    /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) with the reason, and the unchanged
+    /// window.
     pub fn into_bound<A: Access>(mut self) -> Result<BoundWindow<A>, Refused<Self>> {
         let core = self.0.core();
         match (core.last, core.known) {
@@ -194,7 +195,7 @@ impl WindowEntry {
         Ok(BoundWindow(self.0, PhantomData))
     }
 
-    /// The window as a lent one, if [`BindMw`](crate::wr::BindMw) with
+    /// Returns the lent window, if [`BindMw`](crate::wr::BindMw) with
     /// [`lend`](crate::wr::WorkRequest::lend) has succeeded.
     ///
     /// # Errors
@@ -209,8 +210,8 @@ impl WindowEntry {
         }
     }
 
-    /// The window without a key, if [`LocalInv`](crate::wr::LocalInv) has succeeded, or a bind was
-    /// refused.
+    /// Returns the unbound window, if [`LocalInv`](crate::wr::LocalInv) has succeeded, or a bind
+    /// was rejected.
     ///
     /// # Errors
     /// As for [`into_bound`](Self::into_bound).
@@ -228,7 +229,7 @@ impl WindowEntry {
         }
     }
 
-    /// The program's own word: see [`MemoryWindow::set_id`].
+    /// Your own number: see [`MemoryWindow::set_id`].
     pub fn id(&self) -> u64 {
         self.0.id()
     }
@@ -244,9 +245,9 @@ impl WindowEntry {
     #[cold]
     fn refuse(self, why: &'static str) -> Refused<Self> {
         let why = match self.0.core().known {
-            Known::Failed => "its work request failed, so that nobody knows: drop or destroy it",
+            Known::Failed => "its work request failed, so its state is unknown: drop or destroy it",
             Known::Nothing => {
-                "its work request was released without a completion of its own, so that it may \
+                "its work request was released without a separate completion, so it may \
                  have a key or none: drop or destroy it"
             }
             _ => why,
@@ -256,7 +257,7 @@ impl WindowEntry {
     }
 }
 
-/// The rights that a peer's device is asked for.
+/// The rights that apply at the peer's device.
 pub(crate) const REMOTE: u32 = {
     use crate::sys::types::ibv_access_flags as right;
     right::IBV_ACCESS_REMOTE_READ.0
@@ -264,7 +265,7 @@ pub(crate) const REMOTE: u32 = {
         | right::IBV_ACCESS_REMOTE_ATOMIC.0
 };
 
-/// The rights that the type of a window says.
+/// The rights in the type of a window.
 pub(crate) const RIGHTS: u32 = REMOTE | AccessFlags::RELAXED_ORDERING.bits();
 
 fn slice<A: Access>(window: &Window) -> RemoteSlice<A> {
@@ -275,14 +276,14 @@ fn slice<A: Access>(window: &Window) -> RemoteSlice<A> {
 macro_rules! windows {
     ($($window:ident [$($rights:ident)?] $name:literal;)*) => {$(
         impl$(<$rights: Access>)? $window$(<$rights>)? {
-            /// Deallocates the window (`ibv_dealloc_mw`): its key, if it has one, is no longer
-            /// valid, and its region no longer held.
+            /// Deallocates the window (`ibv_dealloc_mw`). Its key, if any, is no longer valid, and
+            /// the window no longer keeps its region registered.
             ///
             /// [Blocks](crate::guide::shutdown) while the device does not answer.
             ///
             /// # Errors
-            /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: the device refused, and the
-            /// window is given back.
+            /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the window, if the
+            /// device refuses.
             #[doc(alias = "ibv_dealloc_mw")]
             pub fn destroy(self) -> Result<(), Refused<Self>> {
                 self.0.destroy().map_err(|error| Refused::new(self, error))

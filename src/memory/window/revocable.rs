@@ -1,20 +1,20 @@
-//! What a peer lends through a memory window, until it is given back.
+//! Memory that a peer lends through a memory window, until the key is returned.
 
 use crate::allows::{Allows, call};
 use crate::memory::{Access, OutOfBounds, RemoteCell, RemoteSlice, RemoteSpan, ToRead};
 
-/// A slice of a peer's memory that the peer lent, and that [`SendWithInv`](crate::wr::SendWithInv)
-/// gives back: the key is then no longer valid ([R1.6](crate::guide::rules#r1-6)).
+/// A slice of a peer's memory that the peer has lent. [`SendWithInv`](crate::wr::SendWithInv)
+/// returns it: the key is then no longer valid ([R1.6](crate::guide::rules#r1-6)).
 ///
-/// It is not `Clone`, so that no key is given back twice: where Soft-RoCE has the window, that
-/// crashes the peer's kernel (Linux 6.1 to 7.3). A work request that was made of it before, and is
-/// posted after, is refused by the peer's device.
+/// It is not `Clone`, so that a key is not invalidated twice, which would crash the kernel of a
+/// peer with Soft-RoCE (Linux 6.1 to 7.3). If a work request is created from it before and posted
+/// after it is returned, the peer's device rejects the request.
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::Revocable;
 /// let told = Revocable::new(RemoteSlice::<RemoteWrite>::from_parts(0x7f00_0000, 64, 0x1234)).to_bytes();
-/// assert!(RemoteSlice::<RemoteWrite>::from_bytes(&told).is_none()); // it is lent, not given
+/// assert!(RemoteSlice::<RemoteWrite>::from_bytes(&told).is_none()); // it is lent
 /// let lent = Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
 /// assert_eq!((lent.len(), lent.is_empty(), lent.rkey()), (64, false, 0x1234));
 ///
@@ -30,16 +30,16 @@ use crate::memory::{Access, OutOfBounds, RemoteCell, RemoteSlice, RemoteSpan, To
 /// # use proverbs::memory::Revocable;
 /// fn late(lent: Revocable<RemoteWrite>) {
 ///     let _ = wr::SendWithInv::inline(b"done", lent);
-///     let _ = lent.write(); // it was given back
+///     let _ = lent.write(); // it was returned
 /// }
 /// ```
 pub struct Revocable<A: Access>(RemoteSlice<A>);
 
-/// In the code for the rights: the slice is lent.
+/// A bit in the code for the rights: the slice is lent.
 const LENT: u32 = 1 << 31;
 
 impl<A: Access> Revocable<A> {
-    /// A slice that the peer said to be lent, in a format of its own.
+    /// Creates one from a slice that the peer has lent, sent in another format.
     pub fn new(lent: RemoteSlice<A>) -> Self {
         Revocable(lent)
     }
@@ -54,13 +54,13 @@ impl<A: Access> Revocable<A> {
         self.0.is_empty()
     }
 
-    /// The key that opens it, until it is given back.
+    /// The rkey of the window, until it is returned.
     pub fn rkey(&self) -> u32 {
         self.0.rkey()
     }
 
-    /// The part of `len` bytes from `offset` on, to be read or written before all of it is given
-    /// back.
+    /// Returns the part of `len` bytes at `offset`, to be read or written before the whole slice is
+    /// returned.
     ///
     /// # Errors
     /// [`OutOfBounds`] if the part is not all inside.
@@ -68,7 +68,7 @@ impl<A: Access> Revocable<A> {
         self.0.slice(offset, len)
     }
 
-    /// The source of an RDMA READ, which reads all of it.
+    /// Returns the source of an RDMA READ, which reads all of it.
     #[inline]
     pub fn read(&self) -> RemoteSpan<ToRead>
     where
@@ -77,7 +77,7 @@ impl<A: Access> Revocable<A> {
         self.0.read()
     }
 
-    /// The target of an RDMA WRITE, which writes no byte beyond it.
+    /// Returns the target of an RDMA WRITE, which cannot write beyond it.
     #[inline]
     pub fn write(&self) -> RemoteSpan
     where
@@ -86,7 +86,7 @@ impl<A: Access> Revocable<A> {
         self.0.write()
     }
 
-    /// The 8 bytes at `offset`, for an atomic.
+    /// Returns the 8 bytes at `offset`, for an atomic.
     ///
     /// # Errors
     /// As for [`RemoteSlice::atomic`].
@@ -97,16 +97,16 @@ impl<A: Access> Revocable<A> {
         self.0.atomic(offset)
     }
 
-    /// Address, length and rkey in network order, and a code for the rights, which says that it is
-    /// lent: 24 bytes.
+    /// Encodes address, length and rkey in network byte order, and a code for the rights and for
+    /// lending, in 24 bytes.
     pub fn to_bytes(&self) -> [u8; 24] {
         let mut bytes = self.0.to_bytes();
         bytes[20..].copy_from_slice(&(A::FLAGS | LENT).to_be_bytes());
         bytes
     }
 
-    /// What a peer's [`to_bytes`](Self::to_bytes) encoded; `None` if it grants other rights than
-    /// `A`, or is not lent.
+    /// Decodes the slice that a peer encoded with [`to_bytes`](Self::to_bytes). Returns `None` if
+    /// its rights are not `A`, or if it is not lent.
     pub fn from_bytes(bytes: &[u8; 24]) -> Option<Self> {
         let mut bytes = *bytes;
         if bytes[20..] != (A::FLAGS | LENT).to_be_bytes() {

@@ -1,4 +1,4 @@
-//! Regions that memory windows may be bound to.
+//! Regions to which memory windows can be bound.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -10,12 +10,12 @@ use crate::memory::{
     RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
 
-/// The rights `A` with `IBV_ACCESS_MW_BIND` ([`Access`]): memory windows may be bound to the region
-/// ([R1.7](crate::guide::rules#r1-7)). `A` are the rights of the region's own key: with
-/// `Windowed<LocalWrite>` it has none, and peers reach it through windows alone.
+/// The rights `A` with `IBV_ACCESS_MW_BIND` ([`Access`]): memory windows can be bound to the region
+/// ([R1.7](crate::guide::rules#r1-7)). The key of the region itself has the rights `A`. With
+/// `Windowed<LocalWrite>` it does not have a key, and peers access it only through windows.
 ///
-/// The memory can be written: the kernel counts `IBV_ACCESS_MW_BIND` as a right to write, and
-/// refuses to pin read-only memory for it (EFAULT).
+/// The memory must be writable: the kernel treats `IBV_ACCESS_MW_BIND` as a right to write, and
+/// does not pin read-only memory for it (EFAULT).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -28,7 +28,7 @@ use crate::memory::{
 #[doc(alias = "IBV_ACCESS_MW_BIND")]
 pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 
-/// Rights ([`Access`]) with which a region may have memory windows: [`Windowed`] ones
+/// Rights ([`Access`]) of a region to which memory windows can be bound: [`Windowed`] ones
 /// ([R1.7](crate::guide::rules#r1-7)).
 ///
 /// ```
@@ -47,9 +47,8 @@ pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 )]
 pub trait BindsWindows: Access {}
 
-/// `Self: BindsTo<R>`: a memory window with these rights, which are a peer's, may be bound to a
-/// region with the rights `R` ([R18.41](crate::guide::rules#r18-41),
-/// [R1.7](crate::guide::rules#r1-7)).
+/// `Self: BindsTo<R>`: a memory window that grants a peer these rights can be bound to a region
+/// with the rights `R` ([R18.41](crate::guide::rules#r18-41), [R1.7](crate::guide::rules#r1-7)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -1,26 +1,26 @@
-//! The keys that a completion may still name though their windows are gone.
+//! The keys that a completion may still name although their windows are gone.
 //!
-//! A completion says that a peer's message ended a key, and a key is 32 bits that repeat: its lower
-//! byte wraps after 256 binds, and devices reuse the rest for another window. A completion of an
-//! earlier life of the same key must not count as proof for a later one.
+//! A completion reports that a peer's message invalidated a key. A key has 32 bits and repeats: its
+//! lower byte wraps after 256 binds, and devices reuse the upper bytes for another window. A
+//! completion from an earlier life of the same key must not count as proof for a later one.
 //!
-//! Each life of a key is ended by at most one message, so at most one completion names it. Two
-//! kinds of end leave none behind: `LentWindow::revoked` consumes it, and a LOCAL_INV that
-//! succeeded shows that no message had ended the key. After any other end there may be one, in a
-//! completion queue or in the program's hands. Such keys are kept here, one set for each receive
+//! At most one message ends each life of a key, so at most one completion names it. In two cases no
+//! such completion is left: `LentWindow::revoked` consumed it, or a LOCAL_INV succeeded, which
+//! shows that no message had invalidated the key. In all other cases there may be one, in a
+//! completion queue or held by the program. Such keys are kept here, one set for each receive
 //! queue, and are not bound again.
 
-// No model: one set is used under its lock alone, and nothing else is locked meanwhile.
+// No model: one set is used only under its lock, and nothing else is locked at the same time.
 
 use std::collections::HashSet;
 
 use crate::sync::{Mutex, lock};
 
-/// The keys that a completion of one receive queue may name, and that no window has any more.
+/// The keys that a completion of one receive queue may name, and that no longer belong to a window.
 #[derive(Default)]
 pub(crate) struct StaleKeys(Mutex<HashSet<u32>>);
 
-/// The number of keys that are kept at most. Beyond it, every key counts as stale.
+/// The maximum number of keys to keep. Beyond it, every key counts as stale.
 const MOST: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 1 << 20 };
 
 impl StaleKeys {
@@ -31,8 +31,8 @@ impl StaleKeys {
         }
     }
 
-    /// The key that a window binds after `last`: the next one in its lower byte that is not stale,
-    /// other than `last`. `Err` with the next one if all are.
+    /// The key that a window binds after `last`: the next one in its lower byte that is neither
+    /// stale nor `last`. `Err` with the next one if all are stale.
     pub(crate) fn after(&self, last: u32) -> Result<u32, u32> {
         let keys = lock(&self.0);
         let nth = |n: u32| last & !0xff | last.wrapping_add(n) & 0xff;
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!((stale.after(0x1ff), stale.after(0x202)), (Ok(0x102), Ok(0x204)));
     }
 
-    /// With 255 stale keys there is one left, unless it is the last one bound.
+    /// With 255 stale keys one is left, unless it was bound last.
     #[test]
     fn a_window_may_have_no_fresh_key() {
         let stale = StaleKeys::default();
@@ -66,10 +66,10 @@ mod tests {
         assert_eq!((stale.after(0x301), stale.after(0x300)), (Ok(0x300), Err(0x301)));
         stale.add(0x300);
         assert_eq!(stale.after(0x3ff), Err(0x300));
-        assert_eq!(stale.after(0x4ff), Ok(0x400)); // of another window
+        assert_eq!(stale.after(0x4ff), Ok(0x400)); // a key of another window
     }
 
-    /// What is kept is bounded. A set that is full trusts no key.
+    /// The set is bounded. If it is full, every key counts as stale.
     #[test]
     fn a_full_set_trusts_no_key() {
         let stale = StaleKeys::default();

@@ -1,5 +1,5 @@
-//! A region that only its window keeps, in memory of a program whose code panics when it goes. And
-//! a bind that is released without a completion of its own.
+//! A region that only its window keeps, in memory whose keeper panics when it is dropped. And a
+//! bind that is released without a separate completion.
 
 #![allow(unsafe_code)] // a keeper; posts past the bounds
 
@@ -25,19 +25,19 @@ struct Keeper {
 
 // SAFETY: it owns the bytes.
 unsafe impl std::marker::Send for Keeper {}
-// SAFETY: it lends nothing of them.
+// SAFETY: it does not give access to the bytes.
 unsafe impl Sync for Keeper {}
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // SAFETY: made by `Box::into_raw`, and dropped once.
+        // SAFETY: from `Box::into_raw`, and dropped once.
         drop(unsafe { Box::from_raw(self.bytes) });
         self.drops.fetch_add(1, SeqCst);
         resume_unwind(Box::new("a keeper that panics"));
     }
 }
 
-/// A pair whose first end has bound a window, which alone keeps its region.
+/// A pair whose first end has bound a window. Only the window keeps its region.
 fn pair_with_window() -> (Pair<Windows>, BoundWindow<RemoteWrite>, Arc<AtomicUsize>) {
     let mut pair = loopback::pair_of::<Windows>().unwrap();
     let bytes = Box::into_raw(Box::new([0; 8]));
@@ -57,7 +57,7 @@ fn pair_with_window() -> (Pair<Windows>, BoundWindow<RemoteWrite>, Arc<AtomicUsi
     pair.a.post_send(bind).unwrap();
     drop(region);
     let sent = pair.cq.poll_one().unwrap().unwrap();
-    let Some(AnyBuf::Window(window)) = sent.into_entry() else { panic!("it brings its window") };
+    let Some(AnyBuf::Window(window)) = sent.into_entry() else { panic!("it has its window") };
     (pair, window.into_bound().unwrap(), drops)
 }
 
@@ -105,13 +105,13 @@ fn a_queue_pair_that_stays_and_lets_a_region_go() {
 
 profile! { Ring { signaling: Selective, entry: AnyBuf } }
 
-/// A ring releases an entry with the completion of a later work request, which does not say what
-/// became of a window. The bounds of all posts keep windows out of rings
-/// ([R19.2](crate::guide::rules#r19-2)); should one come through, then its window is neither bound,
-/// nor lent, nor without a key.
+/// A ring releases an entry with the completion of a later work request, which does not report the
+/// state of a window. The bounds of all posts keep windows out of rings
+/// ([R19.2](crate::guide::rules#r19-2)). If one gets through anyway, its window is neither bound,
+/// nor lent, nor unbound.
 #[test]
 fn a_bind_without_a_completion_of_its_own_proves_nothing() {
-    /// Binds a window as no safe function does, and posts a send behind it, whose completion
+    /// Binds a window, which no safe function does, and posts a send after it, whose completion
     /// releases both.
     fn released(lends: bool) -> (WindowEntry, Pair<Ring>) {
         let mut pair = loopback::pair_of::<Ring>().unwrap();
@@ -119,7 +119,7 @@ fn a_bind_without_a_completion_of_its_own_proves_nothing() {
         let window = pair.a.alloc_mw().unwrap();
         let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
         let post = SendPost::<Rc, Ring>::new(&mut pair.a.core.send);
-        // SAFETY: the bounds of `post_send` hold, but for R19.2, which this test breaks.
+        // SAFETY: the bounds of `post_send` hold, except R19.2, which this test breaks.
         unsafe {
             match lends {
                 false => post.one(bind).unwrap(),
@@ -141,7 +141,7 @@ fn a_bind_without_a_completion_of_its_own_proves_nothing() {
     }
     let says = |error: crate::Refused<WindowEntry>| {
         let text = error.error.to_string();
-        assert!(text.contains("without a completion of its own"), "{text}");
+        assert!(text.contains("without a separate completion"), "{text}");
         error.into_object()
     };
     for lends in [false, true] {
@@ -152,7 +152,7 @@ fn a_bind_without_a_completion_of_its_own_proves_nothing() {
     }
 }
 
-/// The lower 8 bits of a key count and wrap. The others are the window's.
+/// The lower 8 bits of a key count and wrap. The others belong to the window.
 #[test]
 fn the_next_key_counts_in_the_lower_bits() {
     use super::core::next_key;

@@ -1,4 +1,4 @@
-//! Memory windows of type 1, which are a protection domain's.
+//! Memory windows of type 1, which belong to a protection domain.
 
 use std::marker::PhantomData;
 
@@ -9,43 +9,43 @@ use crate::memory::{Access, RemoteSlice};
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::Threads;
 
-/// A memory window of type 1 (`ibv_alloc_mw`) that is bound to nothing.
+/// An unbound memory window of type 1 (`ibv_alloc_mw`).
 ///
-/// It is of a protection domain: each RC queue pair of that can bind it
-/// ([`bind_mw`](crate::QueuePair::bind_mw)), and peers use its key through all of them. A bind
-/// gives it another key, also where it is bound already: nothing else ends a key of type 1, neither
-/// LOCAL_INV nor SEND_WITH_INV, but the window's end ([R19.8](crate::guide::rules#r19-8)). It
-/// outlives queue pairs.
+/// It belongs to a protection domain. Each RC queue pair of that domain can bind it
+/// ([`bind_mw`](crate::QueuePair::bind_mw)), and peers can use its key through all of them. A bind
+/// changes the key, even if the window is already bound. Only a bind or the end of the window
+/// invalidates a key of type 1; LOCAL_INV and SEND_WITH_INV do not
+/// ([R19.8](crate::guide::rules#r19-8)). The window outlives queue pairs.
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::{BoundType1Window, Type1Window, WindowEntry, Windowed};
-/// profile! { Windows { entry: AnyBuf } } // a completion gives buffers and windows back
+/// profile! { Windows { entry: AnyBuf } } // completions return buffers and windows
 ///
 /// # fn next(cq: &mut CompletionQueue<AnyBuf>) -> Result<WindowEntry, Box<dyn std::error::Error>> {
 /// #     match proverbs::loopback::poll(cq, 1)?.remove(0) {
 /// #         Some(AnyBuf::Window(window)) => Ok(window),
-/// #         _ => Err("the completion of a bind brings its window".into()),
+/// #         _ => Err("the completion of a bind has its window".into()),
 /// #     }
 /// # }
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
 /// #     proverbs::loopback::pair_of::<Windows>()?;
-/// let region = pd.register::<Windowed<LocalWrite>>(4096)?; // it has no key of its own
+/// let region = pd.register::<Windowed<LocalWrite>>(4096)?; // it does not have its own key
 /// let window: Type1Window = pd.alloc_mw()?;
 /// a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64)?)?;
-/// let window: WindowEntry = next(&mut cq)?; // of the completion
+/// let window: WindowEntry = next(&mut cq)?; // from the completion
 /// let bound: BoundType1Window<RemoteWrite> = window.into_bound_type1()?;
 ///
-/// // The peer, that was told `bound.remote()`, writes:
+/// // The peer, which received `bound.remote()`, writes:
 /// b.post_send(wr::RdmaWrite::inline(b"windowed", bound.remote().write()))?;
 /// # proverbs::loopback::poll(&mut cq, 1)?;
 ///
-/// // Other bytes and rights, with another key. The first one ends.
+/// // Other bytes and rights, with another key. The first key is no longer valid.
 /// a.bind_mw(wr::MwBind::<RemoteRead>::new(bound, &region, 64..128)?)?;
 /// # let window = next(&mut cq)?;
 /// let bound: BoundType1Window<RemoteRead> = window.into_bound_type1()?;
 ///
-/// a.bind_mw(wr::MwBind::unbind(bound))?; // to nothing
+/// a.bind_mw(wr::MwBind::unbind(bound))?; // the window has no key now
 /// # let window = next(&mut cq)?;
 /// let window: Type1Window = window.into_type1()?;
 /// # let _ = window;
@@ -54,23 +54,23 @@ use crate::terms::threads::Threads;
 #[doc(alias = "IBV_MW_TYPE_1")]
 pub struct Type1Window(pub(crate) Window);
 
-/// A memory window of type 1 that is bound: a key for a range of a region, with the rights `A`.
+/// A bound memory window of type 1: a key for a range of a region, with the rights `A`.
 ///
-/// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)). Another bind ends the key
-/// and gives the window another one, or none ([`MwBind::unbind`](crate::wr::MwBind::unbind));
-/// dropping or destroying the window ends it too. [`Type1Window`] has an example.
+/// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)). Another bind invalidates
+/// the key and assigns the window another one, or none
+/// ([`MwBind::unbind`](crate::wr::MwBind::unbind)). Dropping or destroying the window invalidates
+/// it too. [`Type1Window`] has an example.
 pub struct BoundType1Window<A: Access>(pub(crate) Window, PhantomData<fn() -> A>);
 
 impl<L: Threads> ProtectionDomain<L> {
-    /// Allocates a memory window of type 1 (`ibv_alloc_mw`), of this domain: [`Type1Window`] has an
-    /// example. Windows of type 2 are a queue pair's
-    /// ([`QueuePair::alloc_mw`](crate::QueuePair::alloc_mw)).
+    /// Allocates a memory window of type 1 in this domain (`ibv_alloc_mw`). [`Type1Window`] has an
+    /// example. For type 2, use [`QueuePair::alloc_mw`](crate::QueuePair::alloc_mw).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or ENOSYS if the device
-    /// has no windows, EINVAL if none of type 1, ENOMEM if too many exist.
+    /// does not support windows, EINVAL if it does not support type 1, ENOMEM if too many exist.
     #[doc(alias = "ibv_alloc_mw")]
     pub fn alloc_mw(&self) -> Result<Type1Window, Error> {
         Window::of_domain(self).map(Type1Window)
@@ -78,23 +78,22 @@ impl<L: Threads> ProtectionDomain<L> {
 }
 
 impl Type1Window {
-    /// Sets the program's own word, 0 at first, which stays with the window: see
-    /// [`WindowEntry::id`].
+    /// Sets your own number, initially 0, which stays with the window: see [`WindowEntry::id`].
     pub fn set_id(&mut self, id: u64) {
         self.0.set_id(id);
     }
 }
 
 impl<A: Access> BoundType1Window<A> {
-    /// What the window opens to peers.
+    /// The slice that the window makes accessible to peers.
     pub fn remote(&self) -> RemoteSlice<A> {
         slice(&self.0)
     }
 }
 
 impl WindowEntry {
-    /// The window of type 1 as a bound one, if `ibv_bind_mw` with the rights `A` has succeeded, or
-    /// if a bound window's next bind was not posted.
+    /// Returns the bound window of type 1, if `ibv_bind_mw` with the rights `A` has succeeded, or
+    /// if the next bind of a bound window was not posted.
     ///
     /// # Errors
     /// As for [`into_bound`](Self::into_bound).
@@ -110,8 +109,8 @@ impl WindowEntry {
         Ok(BoundType1Window(entry.0, PhantomData))
     }
 
-    /// The window of type 1 without a key, if [`MwBind::unbind`](crate::wr::MwBind::unbind) has
-    /// succeeded, or the first bind was not posted.
+    /// Returns the unbound window of type 1, if [`MwBind::unbind`](crate::wr::MwBind::unbind) has
+    /// succeeded, or if the first bind was not posted.
     ///
     /// # Errors
     /// As for [`into_bound`](Self::into_bound).
@@ -123,16 +122,16 @@ impl WindowEntry {
         }
     }
 
-    /// A window of type 1 of which it is known what it is bound to.
+    /// Returns the window if it has type 1 and its binding is known.
     fn settled(mut self) -> Result<Self, Refused<Self>> {
         match self.0.learn_range() {
             true => Ok(self),
-            false => Err(self.refuse("it is of type 2")),
+            false => Err(self.refuse("it has type 2")),
         }
     }
 }
 
-/// A memory window of type 1, bound or not: what [`MwBind`](crate::wr::MwBind) binds
+/// A memory window of type 1, bound or not, for [`MwBind`](crate::wr::MwBind)
 /// ([R19.8](crate::guide::rules#r19-8)).
 ///
 /// ```
