@@ -311,8 +311,8 @@ fn a_wait_ends_in_time() {
 fn a_queue_without_a_channel_cannot_be_armed() {
     let mut p = Pair::<Rc>::new();
     let error = p.ca.poll_or_arm(Notify::Any).expect_err("no channel");
-    let text = "ibv_req_notify_cq: EINVAL: Invalid argument (the completion queue is on no channel, \
-                so nobody would hear of it)";
+    let text = "ibv_req_notify_cq: EINVAL: Invalid argument (the completion queue has no \
+                completion channel: create it with `context.cq(cqe).channel(&channel)`)";
     assert_eq!(said(&error), text);
 }
 
