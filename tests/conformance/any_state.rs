@@ -127,7 +127,7 @@ impl Drop for SendsHome<'_> {
     }
 }
 
-/// `reset` alone, in a `Drop`: from RTS with unsignaled sends, and from RESET.
+/// Only `reset`, in a `Drop`: from RTS with unsignaled sends, and from RESET.
 #[test]
 fn a_struct_resets_its_queue_pair_when_it_is_dropped() {
     fails_on!(NoRings);
@@ -160,12 +160,12 @@ fn a_refused_transition_leaves_the_queue_pair_unchanged() {
 
     assert_eq!(
         text(qp.to_error()),
-        "ibv_modify_qp: EINVAL: Invalid argument (RESET -> ERR, which is no transition: move it to INIT first)"
+        "ibv_modify_qp: EINVAL: Invalid argument (RESET -> ERR is not a transition: move the queue pair to INIT first)"
     );
     let rts = RcRts::new(Psn::new(0).unwrap(), ReadDepth::ONE);
     assert_eq!(
         text(qp.modify(rts)),
-        "ibv_modify_qp: EINVAL: Invalid argument (a step from RTR of a queue pair in RESET)"
+        "ibv_modify_qp: EINVAL: Invalid argument (the transition starts in RTR, the queue pair is in RESET)"
     );
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let refused = qp.modify(ConnectedInit { port: 9, ..init });
@@ -202,7 +202,7 @@ fn datagrams_in_place() {
     let mut qp: AnyQueuePair<Ud> = qp.into();
     let qkey: QpQkey = Qkey::new(QKEY).unwrap().into();
     qp.modify(UdInit { pkey_index: 0, port: 1, qkey }).unwrap();
-    assert!(qp.to_sqe().unwrap_err().to_string().contains("a step from RTS"));
+    assert!(qp.to_sqe().unwrap_err().to_string().contains("the transition starts in RTS"));
     qp.modify(UdRtr::default()).unwrap();
     qp.modify(UdRts::new(Psn::new(1).unwrap())).unwrap();
     assert!(qp.to_sqe().unwrap_err().to_string().contains("it is in RTS"));
