@@ -34,7 +34,7 @@ use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::{qp::Transition, state::State, transport::Transport};
-/// /// /// A transition of a queue pair, with a log message.
+/// /// A transition of a queue pair, with a log message.
 /// fn step<T: Transport, S: State, A: Transition<T, S, DefaultProfile>>(
 ///     qp: QueuePair<T, S>,
 ///     attr: A,

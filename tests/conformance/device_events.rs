@@ -221,8 +221,8 @@ fn an_open_device_has_one_reader() {
     let refused = dev.ctx.clone().events().unwrap_err();
     assert_eq!(
         said(&refused),
-        "ibv_get_async_event: EBUSY: Device or resource busy (somebody reads the events of this \
-         open device already)"
+        "ibv_get_async_event: EBUSY: Device or resource busy (another `DeviceEvents` of this \
+         open device exists)"
     );
     drop(events);
     dev.ctx.events().unwrap();

@@ -14,7 +14,6 @@ const NOT_YET: &[&str] = &[
     "src/allows.rs",
     "src/black_box.rs",
     "src/counters",
-    "src/device",
     "src/diagnostics.rs",
     "src/first_calls.rs",
     "src/loopback",

@@ -249,7 +249,7 @@ impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(),
 /// use proverbs::qp::{TargetTransition, XrcTarget, XrcTargetRts};
 /// use proverbs::state::State;
 /// # let proverbs::loopback::XrcPair { target, .. } = proverbs::loopback::xrc_pair()?;
-/// /// /// A transition of a target, with a log message.
+/// /// A transition of a target, with a log message.
 /// fn step<S: State, A: TargetTransition<S>>(
 ///     target: XrcTarget<S>,
 ///     attr: A,
