@@ -15,7 +15,6 @@ const NOT_YET: &[&str] = &[
     "src/black_box.rs",
     "src/counters",
     "src/memory",
-    "src/provider_tests",
     "src/rules",
     "src/wait.rs",
     "tests/conformance/device_events.rs",
