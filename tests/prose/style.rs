@@ -17,8 +17,6 @@ const NOT_YET: &[&str] = &[
     "src/memory",
     "src/rules",
     "src/wait.rs",
-    "tests/conformance/device_events.rs",
-    "tests/conformance/events.rs",
     "ui-tests",
 ];
 
