@@ -19,7 +19,7 @@ pub(super) struct State {
     /// The entries reserved by queues that reserve their depth. They are taken from the budget.
     booked: u32,
     budget: Arc<Budget>,
-    /// By the addresses of their counters.
+    /// The attachments, by the addresses of their counters.
     attached: HashMap<usize, Attachment>,
     /// The keys of attachments that the poller waits for, or must be notified of. A key may occur
     /// twice, and its attachment may be gone.
@@ -131,7 +131,7 @@ pub(crate) enum Share {
     Receives,
     /// All of a queue pair.
     Both,
-    /// The receives of a shared receive queue, which may complete elsewhere as well.
+    /// The receives of a shared receive queue, which may complete on other queues too.
     Shared,
 }
 
@@ -193,12 +193,12 @@ enum Stage {
 pub(crate) struct AtEnd {
     /// The number of sends and of receives; not 0 if unknown.
     pub left: [u32; 2],
-    /// Whether completions of a ring may remain that release nothing.
+    /// Whether completions of a ring that release nothing may remain.
     pub may_be_stale: bool,
 }
 
 impl AtEnd {
-    /// A queue without counts.
+    /// A queue whose counts are unknown.
     pub const UNKNOWN: AtEnd = AtEnd { left: [u32::MAX; 2], may_be_stale: true };
 
     /// The number of outstanding sends and receives of this share.

@@ -129,7 +129,7 @@ impl AsyncCompletionChannel {
     /// let mut cq: CompletionQueue = context.cq(16).channel(channel.get_ref()).create()?;
     /// tokio::select! {
     ///     completions = channel.wait_solicited(&mut cq) => completions?.for_each(drop),
-    ///     _ = tokio::time::sleep(std::time::Duration::from_millis(1)) => println!("nobody sends"),
+    ///     _ = tokio::time::sleep(std::time::Duration::from_millis(1)) => println!("timed out"),
     /// }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })
@@ -168,7 +168,7 @@ impl AsyncCompletionChannel {
     ///         0 => few.poll()?.for_each(drop),
     ///         _ => lists.poll()?.for_each(drop),
     ///     },
-    ///     Err(_) => println!("nothing came"),
+    ///     Err(_) => println!("no completions"),
     /// }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })

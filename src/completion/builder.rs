@@ -10,7 +10,7 @@ use crate::memory::{Entry, Owned};
 use crate::terms::error::Error;
 use crate::terms::threads::{AnyThread, InLane, Threads};
 
-/// A completion queue to be created ([`Context::cq`], [`Lane::cq`]).
+/// A builder of a completion queue ([`Context::cq`], [`Lane::cq`]).
 ///
 /// It has room for the entries that [`Context::cq`] requests and for those that
 /// [`queue_pairs`](Self::queue_pairs) and [`receives`](Self::receives) add. It can also have a

@@ -41,13 +41,13 @@ use crate::terms::error::{Error, Refused};
 /// # let pool = pd.create_pool(1, 64)?;
 /// # qp.post_recv(wr::Recv::new(pool.take().expect("one buffer")))?;
 /// let millisecond = Duration::from_millis(1);
-/// assert_eq!(channel.wait_timeout(&mut cq, millisecond)?.count(), 0, "nobody sends");
-/// let qp = qp.to_error()?; // what is posted is flushed
+/// assert_eq!(channel.wait_timeout(&mut cq, millisecond)?.count(), 0, "the peer sends nothing");
+/// let qp = qp.to_error()?; // flushes the posted receive
 /// for completion in channel.wait(&mut cq)? {
 ///     assert!(completion.status().is_err());
 /// }
 /// drop((qp, cq));
-/// channel.destroy()?; // with a completion queue on it, it would come back
+/// channel.destroy()?; // fails while a completion queue on it exists
 /// # Ok(())
 /// # }
 /// ```
@@ -101,7 +101,7 @@ impl CompletionChannel {
     ///     for completion in cq.poll_or_arm(Notify::Any)? {
     ///         println!("{completion:?}");
     ///     }
-    ///     // ... epoll_wait on `channel.as_raw_fd()` and whatever else there is ...
+    ///     // ... epoll_wait on `channel.as_raw_fd()` and on other descriptors ...
     ///     while let Some(id) = channel.try_event()? {
     ///         assert_eq!(id, cq.id());
     ///     }
@@ -157,7 +157,7 @@ impl CompletionChannel {
 
     #[inline(always)]
     fn get_event(&mut self) -> Result<u64, i32> {
-        // SAFETY: its handle keeps the channel, and knows its provider.
+        // SAFETY: its handle keeps the channel, and has the functions of its provider.
         unsafe { try_get_cq_event(self.handle.control(), self.handle.as_ptr()) }
     }
 

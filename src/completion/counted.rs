@@ -38,7 +38,7 @@ impl Counted {
     /// An adapter that polls `queue`, which is the device's queue or another adapter.
     pub fn new(queue: *mut ibv_cq) -> Arc<Self> {
         let context = (&raw const CONTEXT.0).cast_mut();
-        #[allow(clippy::arc_with_non_send_sync)] // `Inbox` says so, which has it
+        #[allow(clippy::arc_with_non_send_sync)] // `Inbox`, which owns it, is `Sync`
         Arc::new(Counted { cq: ibv_cq { context, ..zeroed() }, queue })
     }
 
@@ -86,7 +86,7 @@ unsafe fn give_back(inbox: &Inbox, wc: *const ibv_wc, count: usize) {
             false => unsafe { (*word::address::<Header>(at)).posted_to() },
         };
         // SAFETY: the address points to the queue's counter. The completion queue keeps the
-        // counters of its queues while completions can come.
+        // counters of its queues while completions can arrive.
         let claims = unsafe { counter.as_ref() }.and_then(CompletionCounter::claims);
         entries += claims.map_or(0, |claims| claims.count_polled());
     }

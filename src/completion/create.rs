@@ -1,4 +1,4 @@
-//! The creation of completion queues.
+//! Creating completion queues.
 
 #![allow(unsafe_code)] // creates C objects
 
@@ -112,7 +112,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     }
 }
 
-/// Devices answer EINVAL to more than `max_cqe`, and some of them to 2^31.
+/// Rejects sizes above `max_cqe`. Devices return EINVAL for them, and some already for 2^31.
 pub(super) fn within_limit(verb: &'static str, context: &Context, cqe: u32) -> Result<(), Error> {
     let max = context.limits()?.max_cqe.max(0) as u32;
     Error::at_most(verb, "cqe", cqe, max)

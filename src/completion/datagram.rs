@@ -1,4 +1,4 @@
-//! Arrivals on UD: 40 bytes of GRH space, and the payload behind them.
+//! Messages that arrive on UD: 40 bytes of GRH space, and then the payload.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::terms::bounded::{Qpn, ServiceLevel};
 /// use proverbs::completion::{Grh, UdReceived};
 /// # let proverbs::loopback::DatagramPair { context, pd, mut a, mut b, mut cq, pool, to_b, .. } =
 /// #     proverbs::loopback::datagram_pair()?;
-/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // 40 bytes of it are for the GRH
+/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // 40 bytes are for the GRH
 /// a.post_send(wr::Send::inline(b"hello").to(to_b))?;
 /// let message: UdReceived<Buf> = loop {
 ///     if let Some(Outcome::Datagram(message)) = cq.poll_one()?.map(Completion::outcome) {
@@ -47,7 +47,7 @@ pub struct UdReceived<E> {
     pub byte_len: u32,
     /// The immediate data, in host byte order.
     pub imm_data: Option<u32>,
-    /// The queue pair that received it.
+    /// The number of the queue pair that received it.
     pub qp_num: u32,
     /// The queue pair that sent it.
     pub src_qp: Qpn,
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(bare.reply_vector(1, 0).unwrap().dlid, 7);
     }
 
-    /// An IPv4 header with its checksum, behind 20 arbitrary bytes.
+    /// An IPv4 header with its checksum, after 20 arbitrary bytes.
     fn over_ipv4(before: [u8; 20], rest: [u8; 11], source: [u8; 4], destination: [u8; 4]) -> Grh {
         let mut header = [0; 20];
         header[0] = 0x45;

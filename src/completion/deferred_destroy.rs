@@ -11,7 +11,7 @@
 //! Destroying the completion queue or the shared receive queue cannot wait for that. It destroys
 //! the queue pair first.
 
-#![allow(unsafe_code)] // between threads
+#![allow(unsafe_code)] // shared between threads
 
 use crate::counters::queue_counters::Quiet;
 use crate::memory::orphaned::reclaim_everything;

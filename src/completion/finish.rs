@@ -50,7 +50,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         })
     }
 
-    /// The device reported the completion queue in error.
+    /// Records that the device reported the completion queue in error.
     fn is_in_error(&mut self) {
         self.poller().is_broken = true;
         crate::sys::event!(
@@ -161,7 +161,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 }
 
 impl<C, M> Pool<C, M> {
-    /// Returns orphaned buffers to the pool, and returns their number. Orphaned buffers were posted
+    /// Returns orphaned buffers to the pool. The result is their number. Orphaned buffers were posted
     /// to a queue pair that was destroyed or reset, and can no longer complete (rules
     /// [R7.16](crate::guide::rules#r7-16), [R8.18](crate::guide::rules#r8-18),
     /// [R10.15](crate::guide::rules#r10-15)).
@@ -179,10 +179,10 @@ impl<C, M> Pool<C, M> {
     /// #     proverbs::loopback::pair()?;
     /// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // nothing will arrive
     /// b.destroy()?;                                             // and it was not drained
-    /// // A completion may still come.
+    /// // A completion may still arrive.
     /// assert_eq!((pool.reclaim(&mut cq), pool.available()), (0, 15));
     /// assert!(cq.poll_one()?.is_none());
-    /// assert_eq!(pool.available(), 16); // none can
+    /// assert_eq!(pool.available(), 16); // no completion can arrive
     ///
     /// # a.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// a.post_send(wr::Send::inline(b"nobody listens"))?;
@@ -199,8 +199,8 @@ impl<C, M> Pool<C, M> {
 }
 
 impl<C, M> Arena<C, M> {
-    /// Returns the orphaned buffers of destroyed or reset queue pairs to the arena, and returns
-    /// their number. See [`Pool::reclaim`].
+    /// Returns the orphaned buffers of destroyed or reset queue pairs to the arena. The result
+    /// is their number. See [`Pool::reclaim`].
     ///
     /// ```
     /// # use proverbs::prelude::*;

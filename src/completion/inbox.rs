@@ -47,7 +47,7 @@ pub(crate) struct Inbox {
     pub(super) is_soft_roce: bool,
 }
 
-/// No set of fields.
+/// Not a set of fields.
 const NO_FIELDS: u64 = u64::MAX;
 
 static_assertions::const_assert!(size_of::<[ibv_wc; BATCH]>() <= ALIGNMENT);
@@ -122,7 +122,7 @@ impl Inbox {
     /// # Safety
     /// The caller has the completion queue by `&mut`, or an exclusive borrow of it, and no other
     /// reference to the poller's state.
-    #[allow(clippy::mut_from_ref)] // the cell is for that
+    #[allow(clippy::mut_from_ref)] // that is the purpose of the cell
     pub(crate) unsafe fn poller(&self) -> &mut Poller {
         // SAFETY: the caller has the completion queue (this function's contract), so nothing else
         // uses the cell (invariant).
@@ -180,7 +180,7 @@ impl Inbox {
 /// iterator's fields in memory.
 #[cold]
 #[inline(never)]
-#[allow(improper_ctypes_definitions)] // not for C
+#[allow(improper_ctypes_definitions)] // C does not call it
 pub(super) extern "C" fn note_dropped(wc: *const ibv_wc, wr_id: u64) {
     #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();

@@ -1,6 +1,6 @@
 //! The outcome of a completion, sorted by kind, and its fields.
 
-#![allow(unsafe_code)] // looks at the header of an entry; reads C structs
+#![allow(unsafe_code)] // reads headers of entries, and C structs
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ use crate::work::wc_opcode::WcOpcode;
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
 /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
 /// a.post_send(wr::Send::inline(b"hello"))?;
-/// b.to_error()?; // before anything arrived, perhaps
+/// b.to_error()?; // perhaps before the message arrived
 /// let (mut sent, mut received, mut failed) = (0, 0, 0);
 /// while sent + failed == 0 || received + failed == 0 {
 ///     for completion in cq.poll()? {
@@ -156,7 +156,7 @@ pub struct Failed<E> {
     pub direction: Direction,
     /// The number of the queue pair that it was posted to.
     pub qp_num: u32,
-    /// The reason.
+    /// The reason of the failure.
     pub error: WcError,
 }
 
@@ -174,7 +174,7 @@ pub struct Failed<E> {
 ///     }
 /// };
 /// assert_eq!((message.data(), message.byte_len), (&b"hello"[..], 5));
-/// assert_eq!(message.segments().collect::<Vec<_>>(), [b"hello"]); // of a `BufList`, one a buffer
+/// assert_eq!(message.segments().collect::<Vec<_>>(), [b"hello"]); // one per buffer
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

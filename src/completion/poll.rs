@@ -1,6 +1,6 @@
 //! Polling: from `ibv_wc` to completions.
 
-#![allow(unsafe_code)] // polls, and reads what was polled
+#![allow(unsafe_code)] // polls, and reads polled C structs
 
 use std::marker::PhantomData;
 use std::ptr;

@@ -100,7 +100,7 @@ impl PolledQueue {
         self.change(|reasons| reasons | reason as usize);
     }
 
-    /// Takes a reason; returns whether it was given.
+    /// Takes a reason. Returns whether it was set.
     pub(crate) fn take(&self, reason: Reason) -> bool {
         self.change(|reasons| reasons & !(reason as usize)) & reason as usize != 0
     }

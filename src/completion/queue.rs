@@ -37,7 +37,7 @@ pub(crate) trait SendIntoEntryInstead {}
 /// let cq: CompletionQueue = context.create_cq(64)?;
 /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
 /// assert_eq!(cq.capacity() - cq.unbooked(), 8 + 1 + 8); // the sends, a drain, the receives
-/// let cq = cq.destroy().unwrap_err().into_object(); // `qp` completes into it: refused, and back
+/// let cq = cq.destroy().unwrap_err().into_object(); // fails, because `qp` completes into it
 /// drop(qp);
 /// cq.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -95,7 +95,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
     /// let mut cq: CompletionQueue = context.create_cq(17)?;
     /// let depth = Depth { send: 8, recv: 8 };
-    /// let one = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?; // books all of it
+    /// let one = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?; // reserves all entries
     /// assert!(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).is_err());
     /// cq.resize(34)?;
     /// let two = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
@@ -120,7 +120,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         within_limit(VERB, &context, cqe)?;
         self.shared.resize(cqe, || {
             let resize = handle.control().resize_cq;
-            // SAFETY: the queue is live, and `&mut` keeps others from polling and resizing it.
+            // SAFETY: the queue is live, and `&mut` excludes other polls and resizes.
             let resized = unsafe { resize(handle.as_ptr(), cqe as i32) };
             resized.map_err(|errno| Error::os(VERB, errno, format!("cqe {cqe}")))?;
             // SAFETY: the same; `cqe` is as the device left it.
@@ -139,7 +139,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     }
 
     /// Returns the orphaned [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::memory::OpenBuf)
-    /// handles of destroyed or reset queue pairs, and returns their number. See
+    /// handles of destroyed or reset queue pairs. The result is their number. See
     /// [`Pool::reclaim`](crate::Pool::reclaim), which does this for buffers. Polls also return
     /// them, under the same conditions.
     ///
@@ -154,7 +154,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// let a = a.reset()?; // and it was not drained
     /// assert_eq!((cq.reclaim_handles(), pool.available()), (0, 15)); // a completion may still come
     /// while cq.poll_one()?.is_some() {}
-    /// // With the poll that found nothing.
+    /// // After the poll that found nothing.
     /// assert_eq!((cq.reclaim_handles(), pool.available()), (0, 16));
     /// # drop(a);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -28,7 +28,7 @@ pub use crate::terms::wc::WcStatus;
 pub struct WcError {
     /// The status.
     pub status: WcStatus,
-    /// The vendor's code, a hint for readers who know the device.
+    /// The vendor's error code. Its meaning depends on the device.
     pub vendor_err: u32,
     /// The number of the queue pair, which is now in the error state (on UC and UD possibly in SQE,
     /// [R8.16](crate::guide::rules#r8-16)).
@@ -74,7 +74,7 @@ fn trace(wc: Promised<'_>) {
 /// must be in memory.
 #[cold]
 #[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+#[allow(improper_ctypes_definitions)] // `extern "C"` promises not to unwind
 pub(super) extern "C" fn error_of(wc: Promised<'_>) -> WcError {
     WcError::of(wc)
 }

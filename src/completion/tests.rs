@@ -1,7 +1,7 @@
 //! Tests of properties that the public interface does not show: which polls take the cold path, and
 //! which state of destroyed queues is kept.
 
-#![allow(unsafe_code)] // one value that threads share, and a limit of the process
+#![allow(unsafe_code)] // a value shared by threads, and a process limit
 
 use crate::provider_tests::device_with;
 use std::process::Command;

@@ -14,7 +14,7 @@ use crate::terms::threads::Threads;
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::completion::AnyCompletionQueue;
-/// /// One of many queues, each with entries of its own type.
+/// /// One of many queues, each with its own entry type.
 /// fn ready(
 ///     channel: &mut CompletionChannel,
 ///     queues: &mut [&mut dyn AnyCompletionQueue],
@@ -154,7 +154,7 @@ impl CompletionChannel {
     /// match channel.wait_any(&mut [&mut few, &mut lists], timeout)? {
     ///     Some(0) => few.poll()?.for_each(drop),
     ///     Some(_) => lists.poll()?.for_each(drop),
-    ///     None => println!("nothing came within a millisecond"),
+    ///     None => println!("no completions within a millisecond"),
     /// }
     /// # Ok(())
     /// # }

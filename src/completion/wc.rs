@@ -273,7 +273,7 @@ unsafe fn count(wc: Promised<'_>, wr_id: usize) {
     if word::is_none(wr_id) {
         if wr_id & word::RING == 0 {
             // SAFETY: the address points to the queue's counter. The completion queue keeps the
-            // counters of its queues while completions can come or are held, and `wc` is held.
+            // counters of its queues while completions can arrive or are held, and `wc` is held.
             unsafe { CompletionCounter::count(word::counter(wr_id)) };
         } else {
             note_dropped(wc.at, wr_id as u64);

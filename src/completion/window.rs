@@ -1,6 +1,6 @@
 //! The invalidated keys of memory windows in completions.
 
-#![allow(unsafe_code)] // looks at the inbox
+#![allow(unsafe_code)] // reads the inbox
 
 use crate::completion::inbox::Inbox;
 use crate::completion::{Completion, Outcome, Received};
@@ -29,7 +29,7 @@ impl LentWindow {
     /// # Errors
     /// The window and the completion, unchanged.
     #[doc(alias = "revoke")]
-    #[allow(clippy::type_complexity)] // both are the caller's
+    #[allow(clippy::type_complexity)] // the caller gets both back
     pub fn revoked<'cq, E: Owned>(
         self,
         by: Completion<'cq, E>,

@@ -118,7 +118,7 @@ impl AhTable {
 
     /// Destroys all handles, and removes their indexes.
     pub fn end(&mut self, keys: &mut AhKeys) {
-        // INVARIANT: before the keys are gone.
+        // INVARIANT: the keys go first, so no key refers to a destroyed handle.
         *keys = AhKeys::default();
         *self = AhTable::default();
     }

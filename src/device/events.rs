@@ -133,7 +133,7 @@ impl DeviceEvents {
     ///         other => println!("{other}"),
     ///     }
     /// }
-    /// qp.destroy()?; // no receive is lost with it
+    /// qp.destroy()?; // loses no receive
     /// # Ok(())
     /// # }
     /// ```
@@ -210,7 +210,7 @@ impl DeviceEvents {
         }
     }
 
-    /// The next event; `None` if the sleep ended before one came.
+    /// The next event; `None` if the sleep ended first.
     fn next_before(&mut self, mut sleep: Sleep<'_>) -> Result<Option<DeviceEvent>, Error> {
         loop {
             if let Some(event) = self.try_next()? {

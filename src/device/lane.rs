@@ -51,7 +51,7 @@ use crate::terms::threads::InLane;
 ///     })
 ///     .collect();
 /// for worker in workers {
-///     assert!(worker.join().map_err(|_| "panicked")??); // this device can
+///     assert!(worker.join().map_err(|_| "panicked")??); // this device supports them
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

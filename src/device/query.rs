@@ -129,7 +129,7 @@ impl Context {
         // SAFETY: its handle keeps the context open.
         match unsafe { ask(self.handle.as_ptr(), &mut values) } {
             Ok(()) if values.comp_mask & RAW_CLOCK == 0 => Err(Error::os(VERB, libc::ENODATA, "")),
-            // Providers write ticks into the nanoseconds, and no seconds.
+            // Providers write ticks to the nanoseconds, and leave the seconds 0.
             Ok(()) => Ok(values.raw_clock.tv_nsec as u64),
             Err(errno) => Err(Error::os(VERB, errno, "")),
         }

@@ -35,7 +35,7 @@ impl Ability for Xrc {
 /// use proverbs::device::XrcdFile;
 /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
 /// let can = context.abilities()?.can::<Xrc>().ok_or("no XRC")?;
-/// let file = std::fs::File::open("Cargo.toml")?; // any that the processes agree on
+/// let file = std::fs::File::open("Cargo.toml")?; // any file that the processes agree on
 /// // The domain of this file does not exist yet:
 /// assert!(context.open_xrcd(&can, XrcdFile::Existing(file.as_fd())).is_err());
 /// let first = context.open_xrcd(&can, XrcdFile::New(file.as_fd()))?;

@@ -34,7 +34,7 @@
 //! | completions, not yet polled, of a queue pair that is destroyed or reset | stay | stay | are removed; shared receive queues get their slots back | either, for each completion queue |
 //! | a receive's slot is free again | when it is filled | when it is filled | when its completion is polled or removed | either, for each receive |
 //! | the 20 bytes before an IPv4 header | zero | zero | arbitrary, possibly starting with 6 | either |
-//! | an element of length 0 | has no bytes | has no bytes | has no bytes | that, or 2^31 bytes ([R3.3](crate::guide::rules#r3-3)) |
+//! | an element of length 0 | has no bytes | has no bytes | has no bytes | no bytes, or 2^31 bytes ([R3.3](crate::guide::rules#r3-3)) |
 //! | attributes outside the mask of ibv_query_qp(3) | correct | correct | correct | correct or wrong |
 //! | a failed poll returns | -1 | -1 | -2 | either |
 //! | device memory, dma-buf, `ibv_rereg_mr` | yes | no | yes | yes |
@@ -46,7 +46,7 @@
 //! | keys of a region that is re-registered | new | | the old ones | either |
 //! | the flag of a message that invalidated a key | `IBV_WC_WITH_INV` | the kernel's flag, `1 << 2` | `IBV_WC_WITH_INV` | `IBV_WC_WITH_INV` |
 //! | LOCAL_INV of an invalid key | fails | panics, because it crashes that kernel | fails | fails |
-//! | the number of a deallocated window | is not reused | is not reused | is the next window's | either |
+//! | the number of a deallocated window | is not reused | is not reused | is reused by the next window | either |
 //! | `ibv_dereg_mr` of a region with a bound window | EINVAL | EINVAL | deregisters it | either |
 //!
 //! A [`World`] describes devices that a test machine rarely has: InfiniBand ports (LIDs, and a GRH
@@ -180,7 +180,7 @@ impl Fabric {
     /// let fabric = Fabric::new();
     /// let context = fabric.open_device();
     /// let mut events = context.events()?;
-    /// assert!(fabric.raise(&context, 77)); // of a kernel that is newer than this crate
+    /// assert!(fabric.raise(&context, 77)); // from a kernel that is newer than this crate
     /// assert_eq!(events.wait()?, DeviceEvent::Other(77));
     /// assert!(!fabric.raise(&context, 1), "of a queue pair");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

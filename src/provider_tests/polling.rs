@@ -248,7 +248,7 @@ fn each_start_that_succeeds_has_its_end() {
     let (came, calls) = polled(&mut cq, [Ok(Sent), Ok(Failed)]);
     assert_eq!(came, Ok(2));
     assert_eq!(calls, "start(0) qp_num opcode next qp_num vendor_err next end");
-    // A full batch is ended without another next.
+    // A full batch ends without another next.
     let (came, calls) = polled(&mut cq, [Ok(Sent); 20]);
     assert_eq!(came, Ok(16));
     assert!(calls.ends_with("next qp_num opcode end"), "{calls}");

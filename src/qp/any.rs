@@ -1,4 +1,4 @@
-//! A queue pair whose state is known at run time, for fields of structs.
+//! A queue pair whose state is a run-time value, for struct fields.
 
 #![allow(unsafe_code)] // moves a value out of a place and back
 
@@ -240,7 +240,7 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         Result::Err(Error::os(VERB, libc::EINVAL, asked))
     }
 
-    /// The queue pair was moved to state `To`.
+    /// Records that the queue pair was moved to state `To`.
     fn set_state<To: State>(&mut self) {
         // SAFETY: the value is read once and written once. In between it is only moved, which
         // cannot panic.

@@ -81,11 +81,11 @@ attributes! {
     /// let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
     /// // Changed attributes.
     /// let qp = qp.modify(ConnectedReinit { pkey_index: Some(0), ..Default::default() })?;
-    /// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() }; // another
+    /// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() };
     /// let to_peer = UcRtr::new(AddressVector::roce_v2(gid, gid.gid())?, peer, psn);
     /// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
     /// let qp = qp.modify(UcRts::new(psn))?;
-    /// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access), ..Default::default() }))?; // and back, in RTS
+    /// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access), ..Default::default() }))?; // back, in RTS
     /// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UcSqd::default())?;
     /// let qp = qp.into_sqd()?.modify(UcReturn::default())?;
     /// assert_eq!(qp.query()?.state, Some(QpState::Rts));

@@ -1,4 +1,4 @@
-//! Waiting for room in a completion queue whose entries are shared.
+//! Waiting for room in a completion queue with a shared budget.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;

@@ -45,7 +45,7 @@ impl Depth {
     /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
     /// let depth = Depth::on_srq(8, &srq);
     /// let one = pd.create_qp::<Rc, Server>(&cq, &cq, depth)?;
-    /// let two = pd.create_qp::<Rc, Server>(&cq, &cq, depth)?; // they share its buffers
+    /// let two = pd.create_qp::<Rc, Server>(&cq, &cq, depth)?; // both share its buffers
     /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// # drop((one, two));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

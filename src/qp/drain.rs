@@ -198,7 +198,7 @@ pub(super) const UNKNOWN: &str = "a post had no known outcome, or the device did
                        destroy the queue pair";
 
 impl<P: Profile> Core<P> {
-    /// Whether a post had no known outcome.
+    /// Whether the outcome of a post is unknown.
     fn is_poisoned(&self) -> bool {
         self.send.in_flight.is_poisoned() || self.recv.in_flight.is_poisoned()
     }

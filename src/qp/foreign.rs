@@ -1,6 +1,6 @@
 //! Queue pairs that were created outside this crate.
 
-#![allow(unsafe_code)] // takes over a C object
+#![allow(unsafe_code)] // takes ownership of a C object
 
 use std::ptr::NonNull;
 

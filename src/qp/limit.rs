@@ -96,14 +96,14 @@ mod tests {
     /// not be lower.
     #[cfg(feature = "loopback")]
     #[test]
-    #[allow(unsafe_code)] // passes two verbs on
+    #[allow(unsafe_code)] // forwards two verbs
     fn a_queue_pair_that_moves_to_another_port() {
         use crate::loopback::{Fabric, LOOPBACK};
         use crate::prelude::*;
         use crate::qp::{Drain, RcSqd};
         use crate::sys::control::Control;
 
-        /// By port.
+        /// The limits, by port.
         const LONGEST: [u32; 4] = [0, 4096, 4095, 5000];
         let three_ports = Control {
             query_port: |context, port| {

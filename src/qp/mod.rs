@@ -8,7 +8,8 @@
 //!
 //! - Polls still return the completions that are already in the completion queue, with their
 //!   buffers. [`Pool::reclaim`](crate::Pool::reclaim) defines when a completion queue counts as
-//!   polled empty. If a queue pair uses two completion queues, both count, unless one was dropped.
+//!   polled empty. If a queue pair uses two completion queues, both must be empty. A dropped one
+//!   counts as empty.
 //! - Buffers that have no completion of their own return at once. These are the buffers in the ring
 //!   of a queue pair with selective signaling.
 //! - Receives of a shared receive queue that no message used stay posted there. Some devices (mlx5)
@@ -38,9 +39,9 @@
 //! let mut returned = Vec::new();
 //! b.drain(&mut cq, |found| match found {
 //!     Drained::Entry(buf) => returned.push(buf),
-//!     Drained::Other(_) => {} // of another queue pair on this completion queue
+//!     Drained::Other(_) => {} // a completion of another queue pair
 //! })?;
-//! assert_eq!((returned.len(), pool.available()), (1, 15)); // the program has that of `b`
+//! assert_eq!((returned.len(), pool.available()), (1, 15)); // the program has `b`'s
 //! b.destroy()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

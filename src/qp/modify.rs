@@ -316,7 +316,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.moved(moved)
     }
 
-    /// A queue pair that the kernel moved to RTS.
+    /// Converts a queue pair that the kernel moved to RTS.
     #[cfg(feature = "cm")]
     pub(crate) fn moved_by_cm(mut self) -> Result<QueuePair<T, Rts, P>, Refused<Self>> {
         let limit = self.core.message_limit::<T>((QpState::Rtr, QpState::Rts), self.core.port);

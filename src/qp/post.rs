@@ -293,10 +293,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// let (mut sends, mut receives) = (SendSlots::<8>::new(), RecvSlots::<8>::new());
     /// let (mut sends, mut receives) = a.lists(&mut sends, &mut receives);
     /// for request in [b"one", b"two"] {
-    ///     receives.push(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // for the answer
+    ///     receives.push(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // for the reply
     ///     sends.push(wr::Send::inline(request))?;
     /// }
-    /// receives.post()?; // before the requests that are answered
+    /// receives.post()?; // before the requests
     /// sends.post()?;
     /// # proverbs::loopback::poll(&mut cq, 4)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

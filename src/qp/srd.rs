@@ -46,7 +46,7 @@ pub(super) fn why(send_ops: u64, errno: i32, context: &handle::Context) -> Strin
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Sender {
-    /// The queue pair that sent it.
+    /// The number of the queue pair that sent it.
     pub qpn: Qpn,
     /// The device's number of the address handle for the sender (`slid` of ibv_poll_cq(3)); `None`
     /// if there is none. [`AddressHandle::efa_number`](crate::device::AddressHandle::efa_number)

@@ -32,7 +32,7 @@ unsafe extern "C" fn send_wrong(
     _: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the caller gives a writable pointer.
+    // SAFETY: the caller passes a writable pointer.
     unsafe { *bad = ptr::dangling_mut() };
     libc::EINVAL
 }
@@ -49,15 +49,15 @@ thread_local! {
     static SEEN: std::cell::Cell<i32> = const { std::cell::Cell::new(-1) };
 }
 
-/// Notes the number of elements, and refuses as if the queue were full.
+/// Records the number of elements, and fails as if the queue were full.
 unsafe extern "C" fn send_counting(
     _: *mut ibv_qp,
     wr: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the caller gives a valid list.
+    // SAFETY: the caller passes a valid list.
     SEEN.set(unsafe { (*wr).num_sge });
-    // SAFETY: the caller gives a writable pointer.
+    // SAFETY: the caller passes a writable pointer.
     unsafe { *bad = wr };
     libc::ENOMEM
 }
@@ -228,7 +228,7 @@ fn a_buffer_of_no_bytes_is_no_element() {
 /// small number.
 /// Proves R2.8.
 #[test]
-#[cfg(all(target_pointer_width = "64", not(miri)))] // whose memory is there when it is mapped
+#[cfg(all(target_pointer_width = "64", not(miri)))] // Miri allocates mapped memory at once
 fn inline_slices_do_not_wrap() {
     use crate::memory::own::map::Map;
     crate::profile! { Lists { max_send_sge: 4 } }

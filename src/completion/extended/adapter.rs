@@ -71,7 +71,7 @@ impl Extended {
             device: device.as_ptr(),
             rows: UnsafeCell::default(),
         }));
-        // SAFETY: a box is not null. It was just made, and a pointer to a part of it is taken
+        // SAFETY: a box is not null. It was just created, and a pointer to a part of it is taken
         // without a reference.
         unsafe {
             (*adapter).cq.context = &raw mut (*adapter).context;
@@ -100,7 +100,7 @@ impl Drop for Extended {
     }
 }
 
-/// `ibv_poll_cq` of an adapter: up to `most` completions, or -1 if the device's queue is dead.
+/// `ibv_poll_cq` of an adapter: up to `most` completions, or -1 if the device's queue is in error.
 ///
 /// # Safety
 /// `cq` is an adapter of fields `F`, which the caller may poll, and `wc` is the beginning of its

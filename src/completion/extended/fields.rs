@@ -1,6 +1,6 @@
 //! The fields that extended polling supports, as types.
 
-#![allow(unsafe_code)] // reads what was polled
+#![allow(unsafe_code)] // reads polled C structs
 
 use std::marker::PhantomData;
 
@@ -169,7 +169,7 @@ impl<'cq, F> ReadFields<'cq, F> {
     }
 
     fn row(&self) -> Row {
-        // SAFETY: rows are initialised when they are made, and this one is not written for `'cq`
+        // SAFETY: rows are initialised when they are created, and this one is not written for `'cq`
         // (invariant).
         unsafe { *self.row }
     }

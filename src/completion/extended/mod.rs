@@ -1,6 +1,6 @@
 //! Extended polling: completion queues whose completions have extra fields.
 
-#![allow(unsafe_code)] // reads what was polled
+#![allow(unsafe_code)] // reads polled C structs
 
 pub(crate) mod adapter;
 mod fields;
@@ -49,7 +49,7 @@ use crate::terms::threads::{AnyThread, Threads};
 /// #     .modify(RcRts::new(psn, ReadDepth::try_from(1)?))?;
 /// # let region = pd.register::<RemoteWrite>(8)?;
 /// # let counter = region.remote();
-/// // ... and now that it is connected:
+/// // ... and once it is connected:
 /// for number in 0..2u64 {
 ///     qp.post_send(wr::RdmaWrite::inline(&number.to_ne_bytes(), counter.write()))?;
 /// }
@@ -60,7 +60,7 @@ use crate::terms::threads::{AnyThread, Threads};
 ///         times.extend(fields.completion_ts());
 ///     }
 /// }
-/// println!("the second one came {:?} after the first", clock.between(times[0], times[1]));
+/// println!("the second one completed {:?} after the first", clock.between(times[0], times[1]));
 /// # assert!(clock.between(times[0], times[1]) > std::time::Duration::ZERO);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,6 +1,6 @@
 //! The verb's arguments when a queue pair is created, and what is rejected before the call.
 
-#![allow(unsafe_code)] // passes verbs on
+#![allow(unsafe_code)] // forwards verbs
 
 use super::*;
 use crate::loopback::Fabric;

@@ -1,6 +1,6 @@
 //! Groups, on a device that records attachments and detachments.
 
-#![allow(unsafe_code)] // passes one verb on
+#![allow(unsafe_code)] // forwards one verb
 
 use crate::provider_tests::SetControl;
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! An alternate path through another port: the arguments of libibverbs, with a stub library.
 #![cfg(feature = "loopback")]
-#![allow(unsafe_code)] // passes verbs on
+#![allow(unsafe_code)] // forwards verbs
 
 use crate::provider_tests::device_with;
 use std::cell::Cell;

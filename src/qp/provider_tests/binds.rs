@@ -72,7 +72,7 @@ fn each_argument() {
     let rights = <RemoteRead as crate::memory::Access>::FLAGS & crate::memory::window::REMOTE;
     assert_eq!(NAMED.take(), [(mw, mr, at - 8, 64, rights, FENCE | SIGNALED)]);
 
-    // As if its bind had succeeded.
+    // The window is in the state after a successful bind.
     let bind = wr::MwBind::<RemoteRead>::new(window, &n.region, 8..24).unwrap();
     let mut entry = back(n.qp.bind_mw(bind));
     NAMED.take();

@@ -1,6 +1,6 @@
 //! Rate limits of a device that reports no minimum.
 
-#![allow(unsafe_code)] // passes verbs on
+#![allow(unsafe_code)] // forwards verbs
 
 use crate::provider_tests::SetControl;
 use std::sync::Arc;

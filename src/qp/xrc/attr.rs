@@ -30,7 +30,7 @@ attributes! {
         /// Uses the MTU of rdma-core's examples, 1024.
     }
 
-    /// RTR -> RTS of an initiator of XRC (ibv_modify_qp(3)): as [`RcRts`](crate::qp::RcRts).
+    /// RTR -> RTS of an initiator of XRC (ibv_modify_qp(3)): like [`RcRts`](crate::qp::RcRts).
     pub struct XrcRts<P> {
         /// The time-out for an acknowledgement.
         pub timeout: Timeout = Timeout::MS_67,

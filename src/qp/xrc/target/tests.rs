@@ -1,6 +1,6 @@
 //! The endpoint of a target, which is sent to the peer.
 
-#![allow(unsafe_code)] // passes verbs on
+#![allow(unsafe_code)] // forwards verbs
 
 use crate::provider_tests::device_with;
 use std::cell::Cell;
