@@ -227,8 +227,8 @@ impl ReceiveSource for NoRq {}
 /// request is signaled by itself ([R18.18](crate::guide::rules#r18-18)).
 #[derive(Debug)]
 pub enum SignalAll {}
-/// A send completes only if it is signaled, or is the last of a list (`signaling` of a [`Profile`];
-/// [R2.4](crate::guide::rules#r2-4)). iWARP and unknown providers do not support it
+/// A send completes only if it, or the list that it ends, is signaled (`signaling` of a
+/// [`Profile`]; [R2.4](crate::guide::rules#r2-4)). iWARP and unknown providers do not support it
 /// ([R24.13](crate::guide::rules#r24-13); [`Provider`](crate::device::Provider)).
 #[derive(Debug)]
 pub enum Selective {}

@@ -10,7 +10,7 @@
 //! post may also wake it, and so may running retry timers, without an event. Real devices may do
 //! that, too.
 //!
-//! Polls that find nothing use up retries (`rnr_retry`, `retry_cnt`), so that they end in a
+//! Calls that find nothing to do use up retries (`rnr_retry`, `retry_cnt`), so that they end in a
 //! single-threaded program. A program with several threads [stops the clock](Fabric::stop_clock). A
 //! send then waits until its peer is ready, or until the test [advances the clock](Fabric::advance)
 //! beyond its retries.
@@ -348,8 +348,9 @@ impl Fabric {
 
     /// Removes a device from rdma_cm, as if it were unplugged. Each of its ids receives
     /// RDMA_CM_EVENT_DEVICE_REMOVAL, and no other event after that. Its address is gone, and peers
-    /// on other devices are disconnected. Objects on the device work until they are dropped.
-    /// Returns false if the device does not belong to this fabric, or was already removed.
+    /// on other devices are notified that their peer left. Objects on the device work until they
+    /// are dropped. Returns false if the device does not belong to this fabric, or was already
+    /// removed.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};

@@ -156,7 +156,7 @@ attributes! {
         pub min_rnr_timer: Option<MinRnrTimer>,
         /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
-        /// The migration state of the alternate path.
+        /// The action on the alternate path.
         pub migration: Option<Migration>,
     }
 
@@ -177,7 +177,7 @@ attributes! {
         pub access: Option<QpAccess>,
         /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
-        /// The migration state of the alternate path.
+        /// The action on the alternate path.
         pub migration: Option<Migration>,
     }
 
@@ -315,7 +315,7 @@ attributes! {
         pub min_rnr_timer: Option<MinRnrTimer>,
         /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
-        /// The migration state of the alternate path.
+        /// The action on the alternate path.
         pub migration: Option<Migration>,
     }
 
@@ -329,7 +329,7 @@ attributes! {
         pub pkey_index: Option<u16>,
         /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
-        /// The migration state of the alternate path.
+        /// The action on the alternate path.
         pub migration: Option<Migration>,
     }
 

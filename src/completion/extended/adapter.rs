@@ -135,7 +135,7 @@ unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
         // cost 8 instructions a completion less than an index.)
         unsafe { (wc, row) = (wc.add(1), row.add(1)) };
         if IS_SINGLE {
-            // SAFETY: the queue was started, and it is ended between the polls.
+            // SAFETY: the queue is started before `end_poll`, and ended before `start_poll`.
             let next = unsafe {
                 c::end_poll(device);
                 c::start_poll(device, &mut attr)
