@@ -1,8 +1,8 @@
-//! The calls with which a program begins, in the order of use.
+//! The first calls of a program, in the order of use.
 //!
 //! rustdoc shows methods in the order of the modules that define them, and this module is the
-//! first. So the pages of [`Context`] and [`ProtectionDomain`] begin with them. They return what
-//! several rooms define.
+//! first. So the pages of [`Context`] and [`ProtectionDomain`] begin with these calls, although
+//! their results come from several modules.
 
 use crate::completion::builder;
 use crate::completion::{CompletionChannel, CompletionQueue, CqBuilder};
@@ -24,15 +24,17 @@ impl Context {
     /// ```
     /// # use proverbs::prelude::*;
     /// let error = Context::open("nonesuch").unwrap_err();
-    /// // The device does not exist, or no device does.
+    /// // There is no such device, or no device at all.
     /// assert!(matches!(error.kind(), ErrorKind::NotFound(_) | ErrorKind::Absent(_)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the names of the devices that
-    /// exist, [`ErrorKind::Absent`](crate::ErrorKind::Absent) with the reason why this process
-    /// cannot use the device, or [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): no device has this name. The error
+    ///   lists the devices.
+    /// - [`ErrorKind::Absent`](crate::ErrorKind::Absent): this process cannot use the device. The
+    ///   error contains the reason.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     #[doc(alias = "ibv_open_device")]
     pub fn open(name: &str) -> Result<Context, Error> {
         context::open(name)
@@ -49,16 +51,16 @@ impl Context {
         ProtectionDomain::new(self)
     }
 
-    /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
-    /// type is `E` (`ibv_create_cq`). [`cq`](Self::cq) has options, and computes `cqe` from the
-    /// depths of queue pairs.
+    /// Creates a completion queue with room for at least `cqe` completions (`ibv_create_cq`). `E`
+    /// is the entry type of its queues. Use [`cq`](Self::cq) to set options, or to compute `cqe`
+    /// from the depths of queue pairs.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// // Two queue pairs of depth 8 each way, and room for a drain of each.
+    /// // Two queue pairs with 8 sends and 8 receives, and room for a drain of each.
     /// let cq: CompletionQueue = context.create_cq(2 * (8 + 1 + 8))?;
     /// assert!(cq.capacity() >= 34);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -71,8 +73,8 @@ impl Context {
         CompletionQueue::create(self, cqe, None, None, None, false)
     }
 
-    /// A completion queue with room for at least `cqe` completions, to be created with the options
-    /// of [`CqBuilder`]. `cqe` may be 0 if queues are added.
+    /// Starts building a completion queue with room for at least `cqe` completions. [`CqBuilder`]
+    /// has the options. `cqe` may be 0 if you add queues.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -91,7 +93,7 @@ impl Context {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
+    /// [`Absent`](crate::ErrorKind::Absent) if the process has no file descriptors left;
     /// [`Os`](crate::ErrorKind::Os) with any other errno.
     #[doc(alias = "ibv_create_comp_channel")]
     pub fn create_comp_channel(&self) -> Result<CompletionChannel, Error> {
@@ -100,14 +102,14 @@ impl Context {
 }
 
 impl ProtectionDomain {
-    /// Registers a region of `count` buffers of `size` bytes each, for sends and receives
+    /// Registers a region with `count` buffers of `size` bytes each, for sends and receives
     /// (`ibv_reg_mr` with LOCAL_WRITE). A buffer has at least 8 bytes, so that it can hold the
     /// result of an atomic ([R4.1](crate::guide::rules#r4-1)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// A buffer begins at a multiple of 8. If `size` is a multiple of 16, 64 or another power of
-    /// two up to the page size, all buffers begin at a multiple of that.
+    /// Buffers are 8-byte aligned. If `size` is a multiple of 16, 64 or another power of two up to
+    /// the page size, all buffers have that alignment.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -119,16 +121,18 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if a number exceeds 2^31 - 1. Otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the region would be empty
-    /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if memory or `ulimit -l` does not suffice.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a number exceeds 2^31 - 1.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL: the region would be empty
+    ///   ([R6.4](crate::guide::rules#r6-4)).
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with ENOMEM: there is not enough memory, or
+    ///   `ulimit -l` is too low.
     pub fn create_pool(&self, count: usize, size: usize) -> Result<Pool, Error> {
         self.pool(size).contexts(|_| ()).create(count)
     }
 
-    /// A pool of buffers of `size` bytes each, to be created with the options of [`PoolBuilder`]: a
-    /// context in each buffer, and memory of the program's own. A buffer has at least 8 bytes, and
-    /// a size is rounded up to a multiple of 8.
+    /// Starts building a pool of buffers of `size` bytes each. [`PoolBuilder`] has the options,
+    /// such as a context in each buffer, or memory that the program provides. A buffer has at least
+    /// 8 bytes, and its size is rounded up to a multiple of 8.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -141,7 +145,7 @@ impl ProtectionDomain {
         PoolBuilder::of(self, size)
     }
 
-    /// Registers a region of `len` bytes with the rights `A` (`ibv_reg_mr`).
+    /// Registers a region of `len` bytes with the access rights `A` (`ibv_reg_mr`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -150,23 +154,24 @@ impl ProtectionDomain {
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let counters = pd.register::<RemoteAtomic>(64)?;
     /// counters.cell(8)?.store(1, std::sync::atomic::Ordering::Relaxed);
-    /// let at_peer = counters.remote().atomic(8)?; // for FETCH_AND_ADD, once the peer knows it
+    /// let at_peer = counters.remote().atomic(8)?; // send this to the peer, for FETCH_AND_ADD
     /// # let _ = at_peer;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0
-    /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if there is no memory.
-    /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory) if the process may not pin so
-    /// much, [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it is more than the device's
-    /// `max_mr_size`.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL: `len` is 0
+    ///   ([R6.4](crate::guide::rules#r6-4)).
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with ENOMEM: there is not enough memory.
+    /// - [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory): the process may not pin that
+    ///   much memory.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): `len` exceeds the device's `max_mr_size`.
     pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
         self.region().create(len)
     }
 
-    /// A region with the rights `A`, to be created with the options of [`RegionBuilder`]: memory of
-    /// the program's own, and pages on demand.
+    /// Starts building a region with the access rights `A`. [`RegionBuilder`] has the options, such
+    /// as memory that the program provides, or on-demand paging.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -183,17 +188,17 @@ impl ProtectionDomain {
 
 impl<L: Threads> ProtectionDomain<L> {
     /// Creates a queue pair (`ibv_create_qp`) with a [`Depth`](crate::qp::Depth), or with
-    /// [`Depth::on_srq`](crate::qp::Depth::on_srq) if its profile says `receive: SharedRq`. On UD
-    /// either may have [flags](crate::qp::Depth::flags) (`ibv_create_qp_ex`). An SRD queue pair
-    /// ([example](crate::QueuePair::sender)) is created by `efadv_create_qp_ex`, which is looked up
-    /// in libefa when it is first called.
+    /// [`Depth::on_srq`](crate::qp::Depth::on_srq) if its profile has `receive: SharedRq`. On UD
+    /// either can have [flags](crate::qp::Depth::flags) (`ibv_create_qp_ex`). An SRD queue pair
+    /// ([example](crate::QueuePair::sender)) is created with `efadv_create_qp_ex`, which is loaded
+    /// from libefa at the first call.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be
-    /// the same queue. A shared receive queue books room for all its buffers on `recv_cq`, unless
-    /// it has done so for another queue pair. If the device cannot grant a limit, the error names
-    /// it.
+    /// It reserves `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may
+    /// be the same queue. A shared receive queue reserves entries for all its buffers on `recv_cq`,
+    /// unless it has done so for another queue pair. If the device cannot grant a limit, the error
+    /// names it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -209,16 +214,17 @@ impl<L: Threads> ProtectionDomain<L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) with the device's maximum,
-    /// [`ErrorKind::CqTooSmall`](crate::ErrorKind::CqTooSmall) if a completion queue has too few
-    /// entries left ([R9.9](crate::guide::rules#r9-9)),
-    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if it is of another
-    /// context ([R12.1](crate::guide::rules#r12-1)),
-    /// [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch) if the shared receive queue is of
-    /// another protection domain ([R7.4](crate::guide::rules#r7-4)), otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or EINVAL if the device
-    /// knows no such flags; for SRD, ENOSYS if there is no libefa.so.1, and EOPNOTSUPP if the
-    /// device is no EFA, or lacks RDMA.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a value exceeds the device's maximum, which
+    ///   the error contains.
+    /// - [`ErrorKind::CqTooSmall`](crate::ErrorKind::CqTooSmall): a completion queue has too few
+    ///   free entries ([R9.9](crate::guide::rules#r9-9)).
+    /// - [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): a completion queue
+    ///   belongs to another context ([R12.1](crate::guide::rules#r12-1)).
+    /// - [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch): the shared receive queue belongs
+    ///   to another protection domain ([R7.4](crate::guide::rules#r7-4)).
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise: EOPNOTSUPP or EINVAL if
+    ///   the device does not support the flags; for SRD, ENOSYS if no libefa.so.1 is installed, and
+    ///   EOPNOTSUPP if the device is not an EFA, or lacks RDMA.
     #[doc(alias("ibv_create_qp", "ibv_qp_init_attr", "send_cq", "recv_cq"))]
     #[doc(alias("rdma_create_qp_ex", "ibv_create_qp_ex", "IBV_QP_INIT_ATTR_PD"))]
     #[doc(alias("IBV_QP_INIT_ATTR_CREATE_FLAGS", "ibv_qp_init_attr_ex", "qp_context", "qp_type"))]

@@ -1,7 +1,7 @@
-//! What most programs name, for `use proverbs::prelude::*`.
+//! The types that most programs use, for `use proverbs::prelude::*`.
 //!
-//! It takes no name of std's prelude away: opcodes are written with their module, [`wr::Send`], as
-//! are the ERR state, [`state::Err`], and the crate's own [`Error`](crate::Error).
+//! It shadows no name of the std prelude. So opcodes are written with their module, [`wr::Send`],
+//! and so are the ERR state, [`state::Err`], and the crate's [`Error`](crate::Error).
 //!
 //! ```
 //! use proverbs::prelude::*;
@@ -33,7 +33,7 @@ pub use crate::memory::{
 #[doc(no_inline)]
 pub use crate::{Arena, Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
 
-// Queues: transports, states, what is fixed at creation, and what moves them.
+// Queues: transports, states, creation options, and transitions.
 #[doc(no_inline)]
 pub use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth};
 #[doc(no_inline)]
@@ -49,7 +49,7 @@ pub use crate::transport::{Rc, Srd, Uc, Ud, Xrc};
 #[doc(no_inline)]
 pub use crate::{DefaultProfile, Depth, Profile, QueuePair, SharedReceiveQueue, profile};
 
-// Work requests, and posting them.
+// Work requests and posting.
 #[doc(no_inline)]
 pub use crate::post::{RecvSlots, SendSlots};
 #[doc(no_inline)]

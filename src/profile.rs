@@ -1,4 +1,5 @@
-//! What is fixed when a queue pair is created, and decides what compiles.
+//! The properties of a queue pair that are fixed at creation, and that determine which calls
+//! compile.
 
 use std::convert::Infallible;
 use std::hash::Hash;
@@ -18,17 +19,17 @@ use crate::terms::transport::{Srd, Transport};
 use crate::work::limits::{Limit, Max};
 use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 
-/// Everything about a queue pair that is fixed at creation besides its transport (`struct
+/// Everything except the transport that is fixed when a queue pair is created (`struct
 /// ibv_qp_init_attr` of ibv_create_qp(3)).
 ///
-/// A profile is a name for a set of choices: implement it for an empty type of your own, or let
-/// [`profile!`](crate::profile!) do so with defaults. Depths are numbers at run time.
+/// A profile is a named set of choices. Implement it for your own empty type, or use
+/// [`profile!`](crate::profile!), which has defaults. Depths are run-time values.
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::qp::Limit;
 /// use proverbs::qp::{AnyThread, Initiator, Max, ReceiveSource, Signaling};
-/// /// Streams WRITEs out of up to four buffers, and never reads.
+/// /// Sends WRITEs from up to four buffers, and never reads.
 /// enum Stream {}
 ///
 /// impl Profile for Stream {
@@ -43,7 +44,7 @@ use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 ///     type Posting = OrdinaryPosting;
 /// }
 ///
-/// /// A library that takes any profile says what it needs of it.
+/// /// A library that accepts any profile states its requirements as bounds.
 /// fn limits<
 ///     P: Profile<Receive: ReceiveSource, Signaling: Signaling, Initiator: Initiator>,
 /// >() -> (u32, u32) {
@@ -53,12 +54,12 @@ use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 /// assert_eq!(limits::<DefaultProfile>(), (1, 64));
 /// ```
 ///
-/// The same by [`profile!`](crate::profile!), which knows the defaults:
+/// The same with [`profile!`](crate::profile!), which has defaults:
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// profile! { Stream { signaling: Selective, max_send_sge: 4, max_inline: 128, initiator: NoReads, entry: BufList } }
-/// profile! { Reader { receive: OwnRq, signaling: SignalAll, initiator: Reads } } // as they are anyway
+/// profile! { Reader { receive: OwnRq, signaling: SignalAll, initiator: Reads } } // the defaults
 /// profile! { Server { receive: SharedRq } }
 /// ```
 #[doc(alias("ibv_qp_init_attr", "sq_sig_all", "ibv_qp_cap", "max_inline_data"))]
@@ -67,15 +68,16 @@ pub trait Profile: 'static {
     type Receive: ReceiveSource;
     /// [`SignalAll`] or [`Selective`].
     type Signaling: Signaling;
-    /// Most scatter/gather elements of a send, `Max<N>`.
+    /// The maximum number of scatter/gather elements of a send, `Max<N>`.
     type MaxSendSge: Limit;
-    /// Most scatter/gather elements of a receive, `Max<N>`.
+    /// The maximum number of scatter/gather elements of a receive, `Max<N>`.
     type MaxRecvSge: Limit;
-    /// Most bytes of an inline send, `Max<N>`.
+    /// The maximum length of an inline send in bytes, `Max<N>`.
     type MaxInline: Limit;
     /// [`Reads`] or [`NoReads`].
     type Initiator: Initiator;
-    /// What moves to the device with a work request and comes back with its completion.
+    /// The type of the buffers or handles that move to the device with a work request and return
+    /// with its completion.
     type Entry: Entry;
     /// [`AnyThread`] or [`InLane`].
     type Threads: Threads;
@@ -83,8 +85,8 @@ pub trait Profile: 'static {
     type Posting: Posting;
 }
 
-/// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in
-/// [`DefaultProfile`]. A key that is not one, or that is said twice, does not compile.
+/// Defines a [`Profile`], the properties that ibv_create_qp(3) fixes. Keys that you omit have the
+/// value of [`DefaultProfile`]. Unknown and repeated keys do not compile.
 ///
 /// ```
 /// use proverbs::{profile, qp::{Selective, SharedRq}};
@@ -93,7 +95,7 @@ pub trait Profile: 'static {
 ///     pub Busy { receive: SharedRq, signaling: Selective, max_send_sge: 4, max_inline: 128 }
 /// }
 ///
-/// // Types by whatever path.
+/// // Types can have any path.
 /// struct Session;
 /// profile! { Served { receive: proverbs::qp::SharedRq, entry: proverbs::memory::AnyBuf<Session> } }
 /// ```
@@ -104,8 +106,8 @@ macro_rules! profile {
     };
 }
 
-/// Goes through the keys of a profile, each with one token or a type: what was said, and the rest.
-/// Each key becomes a type, which stands before the default of that name.
+/// Processes the keys of a profile, each with one token or a type: the values so far, and the rest.
+/// Each key becomes a type, which shadows the default of that name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profile {
@@ -128,7 +130,7 @@ macro_rules! __profile {
     };
 }
 
-/// Implements a profile within a block for each key.
+/// Implements a profile in a block for each key.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profile_impl {
@@ -151,7 +153,7 @@ macro_rules! __profile_impl {
     };
 }
 
-/// The type that a key of a profile stands for.
+/// The type of a key's value.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profile_value {
@@ -180,14 +182,13 @@ pub mod defaults {
 }
 
 profile! {
-    /// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the
-    /// [`Profile`] of a queue pair whose type names none (ibv_create_qp(3)).
+    /// One buffer per work request, every send signaled, its own receive queue, 64 bytes inline:
+    /// the default [`Profile`] of a queue pair type (ibv_create_qp(3)).
     #[derive(Debug)]
     pub DefaultProfile {}
 }
 
-/// The keys of [`profile!`](crate::profile!): the compiler says which is none of them, and which is
-/// there twice.
+/// The keys of [`profile!`](crate::profile!). The compiler reports unknown and repeated keys.
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub struct ProfileKeys {
@@ -211,7 +212,7 @@ pub enum OwnRq {}
 #[derive(Debug)]
 pub enum SharedRq {}
 
-/// There are no receives (`receive` of a [`Profile`]): the queue pair is an initiator of
+/// There are no receives (`receive` of a [`Profile`]). The queue pair is an initiator of
 /// [XRC](crate::transport::Xrc) ([R26.2](crate::guide::rules#r26-2)).
 pub enum NoRq {}
 
@@ -221,13 +222,13 @@ impl ReceiveSource for OwnRq {}
 impl ReceiveSource for SharedRq {}
 impl ReceiveSource for NoRq {}
 
-/// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]): there is
-/// no `.signaled()` to write. Where entries may be pieces of regions, `sq_sig_all` is not set, and
-/// each work request is signaled by itself ([R18.18](crate::guide::rules#r18-18)).
+/// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]), so there
+/// is no `.signaled()`. If entries may be region slices, `sq_sig_all` is not set, and each work
+/// request is signaled by itself ([R18.18](crate::guide::rules#r18-18)).
 #[derive(Debug)]
 pub enum SignalAll {}
-/// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`];
-/// [R2.4](crate::guide::rules#r2-4)). iWARP and unknown providers do not have it
+/// A send completes only if it, or the list that it ends, is signaled (`signaling` of a
+/// [`Profile`]; [R2.4](crate::guide::rules#r2-4)). iWARP and unknown providers do not support it
 /// ([R24.13](crate::guide::rules#r24-13); [`Provider`](crate::device::Provider)).
 #[derive(Debug)]
 pub enum Selective {}
@@ -241,14 +242,14 @@ impl Signaling for Selective {}
 /// [R4.6](crate::guide::rules#r4-6)).
 #[derive(Debug)]
 pub enum Reads {}
-/// The queue pair issues none (`initiator` of a [`Profile`]): its initiator depth is 0
-/// ([R4.6](crate::guide::rules#r4-6)).
+/// The queue pair does not issue RDMA READs or atomics (`initiator` of a [`Profile`]): its
+/// initiator depth is 0 ([R4.6](crate::guide::rules#r4-6)).
 #[derive(Debug)]
 pub enum NoReads {}
 
 /// [`Reads`] or [`NoReads`] (`max_rd_atomic` of ibv_modify_qp(3)), in a [`Profile`].
 pub trait Initiator: sealed::Sealed + 'static {
-    /// The initiator depth that RTR -> RTS needs: [`ReadDepth`], or nothing to say.
+    /// The initiator depth that RTR -> RTS requires: [`ReadDepth`], or [`NoDepth`].
     type Depth: InitiatorDepth;
 }
 impl Initiator for Reads {
@@ -269,7 +270,7 @@ pub struct NoDepth;
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::qp::{Initiator, InitiatorDepth, NoDepth};
-/// /// RTR -> RTS, whatever the profile says of reads.
+/// /// RTR -> RTS, for profiles with and without reads.
 /// fn ready<P: Profile>(
 ///     qp: QueuePair<Rc, Rtr, P>,
 ///     depth: <P::Initiator as Initiator>::Depth,
@@ -285,13 +286,13 @@ pub struct NoDepth;
 /// let _ = |qp| ready::<DefaultProfile>(qp, ReadDepth::ONE);
 /// ```
 pub trait InitiatorDepth: Copy + Eq + Hash + std::fmt::Debug + sealed::Sealed {
-    /// The least that there is: 1, or nothing.
+    /// The minimum: 1, or none.
     #[doc(hidden)]
     const LEAST: Self;
 
     #[doc(hidden)]
     fn to_c(self) -> u8;
-    /// From the number that both sides agreed on; `None` if it is too small for this profile.
+    /// Converts the number that both sides agreed on; `None` if it is too small for this profile.
     #[doc(hidden)]
     fn from_agreed(depth: u8) -> Option<Self>;
 }
@@ -325,19 +326,20 @@ pub enum OrdinaryPosting {}
 /// Sends are posted in sessions, from `ibv_wr_start` to `ibv_wr_complete` (ibv_wr_post(3);
 /// `posting` of a [`Profile`]).
 ///
-/// FLUSH and ATOMIC_WRITE are in no `ibv_post_send`. A queue pair for them is created by name:
-/// `ExtendedPosting<wr::Flush>` and so on ([`MoreOps`]; [R25.2](crate::guide::rules#r25-2)).
+/// `ibv_post_send` does not support FLUSH and ATOMIC_WRITE. Name these operations to create a queue
+/// pair for them: `ExtendedPosting<wr::Flush>` and so on ([`MoreOps`];
+/// [R25.2](crate::guide::rules#r25-2)).
 ///
-/// Each post is one session, of a work request or of a list, and all else is as it is with
-/// [`OrdinaryPosting`]: methods, work requests, completions, and what comes back if the device
-/// refuses. It refuses a session as a whole, so [`accepted`](crate::PostError::accepted) is 0 then
-/// ([R15.6](crate::guide::rules#r15-6)). The queue pair is created by `ibv_create_qp_ex` for the
-/// operations that its transport and profile may post ([R15.1](crate::guide::rules#r15-1)), and
-/// EOPNOTSUPP says that the device has no such queue pairs.
+/// Each post is one session, of one work request or of a list. Methods, work requests, completions
+/// and the returned buffers of a failed post are the same as with [`OrdinaryPosting`]. A device
+/// rejects a session as a whole, so [`accepted`](crate::PostError::accepted) is 0 then
+/// ([R15.6](crate::guide::rules#r15-6)). The queue pair is created with `ibv_create_qp_ex`, for the
+/// operations that its transport and profile may post ([R15.1](crate::guide::rules#r15-1)).
+/// EOPNOTSUPP means that the device does not support such queue pairs.
 ///
 /// On Soft-RoCE, a list with a work request of several elements is posted with `ibv_post_send`,
-/// since its provider sends wrong bytes of them ([R15.10](crate::guide::rules#r15-10),
-/// [R15.11](crate::guide::rules#r15-11)).
+/// because its provider sends wrong bytes for them in a session
+/// ([R15.10](crate::guide::rules#r15-10), [R15.11](crate::guide::rules#r15-11)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -364,7 +366,7 @@ pub struct ExtendedPosting<O: MoreOps = ()>(Infallible, PhantomData<O>);
 /// [`OrdinaryPosting`] or [`ExtendedPosting`], in a [`Profile`]: ibv_post_send(3), or
 /// ibv_wr_post(3).
 pub trait Posting: sealed::Sealed + 'static {
-    /// What posts a list.
+    /// The verb that posts a list.
     #[doc(hidden)]
     type Verb: Verb<Object = ibv_qp, Wr = ibv_send_wr>;
 
@@ -372,7 +374,7 @@ pub trait Posting: sealed::Sealed + 'static {
     #[doc(hidden)]
     const IS_EXTENDED: bool;
 
-    /// Operations that it is created for besides those that its transport and profile have.
+    /// Additional operations, beyond the operations of its transport and profile.
     #[doc(hidden)]
     const MORE_OPS: u64 = 0;
 }
@@ -386,10 +388,10 @@ impl<O: MoreOps> Posting for ExtendedPosting<O> {
     const MORE_OPS: u64 = O::FLAGS;
 }
 
-/// What a queue pair of [`ExtendedPosting`] is created for besides what `ibv_post_send` has:
-/// nothing (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both; and [`Srd`],
-/// alone or with RDMA WRITE, which older devices of SRD lack ([R25.2](crate::guide::rules#r25-2),
-/// [R27.2](crate::guide::rules#r27-2)).
+/// The additional operations of a queue pair of [`ExtendedPosting`], beyond the operations of
+/// `ibv_post_send`: none (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both.
+/// For SRD, use [`Srd`], or [`Srd`] with RDMA WRITE, which older devices lack
+/// ([R25.2](crate::guide::rules#r25-2), [R27.2](crate::guide::rules#r27-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -413,7 +415,7 @@ pub trait MoreOps: sealed::Sealed + 'static {
     #[doc(hidden)]
     const FLAGS: u64;
 
-    /// What posts a list.
+    /// The verb that posts a list.
     #[doc(hidden)]
     type Verb: Verb<Object = ibv_qp, Wr = ibv_send_wr>;
 }
@@ -437,27 +439,27 @@ more_ops! {
 
 /// How the sends of a queue pair are signaled.
 ///
-/// Of a queue pair that is asked to signal all, the provider may bring the bytes of a short READ
-/// with its completion, and copy them to the element's address when it is polled, by the CPU
-/// (mlx5's "scatter to CQE"; [R18.18](crate::guide::rules#r18-18)). Memory of which this process
-/// has no bytes is not at that address. So a queue pair whose READs may go to such memory is not
-/// asked: each work request asks for itself.
+/// If a queue pair signals all sends, the provider may deliver the bytes of a short READ with its
+/// completion, and the CPU copies them to the element's address when it is polled (mlx5's "scatter
+/// to CQE"; [R18.18](crate::guide::rules#r18-18)). Memory without bytes in this process is not at
+/// that address. So a queue pair whose READs may go to such memory does not set `sq_sig_all`. Each
+/// work request is signaled by itself instead.
 pub(crate) struct Signals<T, P>(PhantomData<(T, P)>);
 
 impl<T: Transport, P: Profile> Signals<T, P> {
     /// `sq_sig_all` of `ibv_qp_init_attr`.
     pub const SQ_SIG_ALL: bool = P::Signaling::SIG_ALL && !Self::MAY_READ_TO_OPEN;
-    /// What each work request carries.
+    /// The flags of each work request.
     pub const EACH: u32 = match P::Signaling::SIG_ALL && Self::MAY_READ_TO_OPEN {
         true => ibv_send_flags::IBV_SEND_SIGNALED.0,
         false => 0,
     };
-    /// What one alone, and the last of a list, carries unless told otherwise.
+    /// The default flags of a single work request, and of the last of a list.
     pub const LAST: u32 = Self::EACH | P::Signaling::SIGNAL_LAST;
-    /// The same for one that was prepared without it.
+    /// The same, for a prepared work request without these flags.
     pub const MORE: Option<u32> = if Self::LAST == 0 { None } else { Some(Self::LAST) };
 
-    /// (SRD has READs too: its provider brings no bytes with a completion, and signals all.)
+    /// (SRD has READs too, but its provider delivers no bytes with a completion, and signals all.)
     const MAY_READ_TO_OPEN: bool = P::Entry::MAY_BE_OPEN
         && matches!(T::QP_TYPE, ibv_qp_type::IBV_QPT_RC | ibv_qp_type::IBV_QPT_XRC_SEND);
 }

@@ -1,4 +1,4 @@
-//! The queues that complete into an inbox: what they booked, and how far their ends have come.
+//! The queues that complete into an inbox: their reservations, and the state of those that ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::terms::error::{Error, ErrorKind};
 
 pub(super) struct State {
     capacity: u32,
-    /// The largest capacity that it ever had.
+    /// The largest capacity since creation.
     largest: u32,
-    /// What queues have booked that reserve their depth. It is taken from the budget.
+    /// The entries reserved by queues that reserve their depth. They are taken from the budget.
     booked: u32,
     budget: Arc<Budget>,
-    /// By the addresses of their counters.
+    /// The attachments, by the addresses of their counters.
     attached: HashMap<usize, Attachment>,
-    /// The keys of attachments that the poller waits for, or has to learn of. Keys may be of
-    /// attachments that are gone, or stand here twice.
+    /// The keys of attachments that the poller waits for, or must be notified of. A key may occur
+    /// twice, and its attachment may be gone.
     ending: Vec<usize>,
     /// The counters of each ring, by the lower half of its wr_ids.
     rings: HashMap<u32, Arc<QueueCounters>>,
     /// The number of the next attachment.
     next: u64,
-    /// Whether nothing will be handed out any more.
+    /// Whether no more completions will be returned.
     is_closed: bool,
 }
 
@@ -47,10 +47,10 @@ impl State {
         }
     }
 
-    /// Why `asked` entries cannot be booked, of which `free` are free.
+    /// The error for a reservation of `asked` entries when `free` are free.
     fn no_room(&self, verb: &'static str, asked: u32, free: u32) -> Error {
-        // (A device that grants less than asked for, which none may, can make the capacity less
-        // than what is booked.)
+        // (A device may grant less than requested, which breaks the rule. Then the capacity can be
+        // less than the reservations.)
         let least = self.capacity.saturating_sub(self.booked);
         let kind = if self.is_closed && asked <= least {
             ErrorKind::CqGone
@@ -63,7 +63,7 @@ impl State {
         Error::new(verb, kind)
     }
 
-    /// Books `asked` entries.
+    /// Reserves `asked` entries.
     fn book(&mut self, verb: &'static str, asked: u32) -> Result<(), Error> {
         if !self.budget.take(asked) {
             return Err(self.no_room(verb, asked, self.budget.free()));
@@ -72,14 +72,15 @@ impl State {
         Ok(())
     }
 
-    /// Ends a booking. `Budget::wake` follows, without the lock.
+    /// Releases a reservation. The caller then calls `Budget::wake`, after it has released the
+    /// lock.
     fn unbook(&mut self, entries: u32) {
         self.booked -= entries;
         self.budget.give(entries as i32);
     }
 
-    /// Notes that the queue pair with these counters is deferred. Another thread may have destroyed
-    /// it: then it stays a queue that is gone.
+    /// Records that the queue pair with these counters is deferred. If another thread has already
+    /// destroyed it, it stays in its ended stage.
     fn defer_destroy(
         &mut self,
         deferred: &Arc<DeferredDestroy>,
@@ -104,7 +105,7 @@ impl State {
         debug_assert!(before.is_none(), "a queue is attached once");
     }
 
-    /// The attachments for which `pick` gives something, in the order in which they came.
+    /// The results of `pick` for all attachments that have one, in the order of attachment.
     fn in_order<T>(&mut self, pick: impl Fn(&mut Attachment) -> Option<T>) -> Vec<T> {
         let picked = self.attached.values_mut().filter_map(|a| Some((a.number, pick(a)?)));
         let mut picked: Vec<_> = picked.collect();
@@ -123,19 +124,19 @@ fn key(counters: &Arc<QueueCounters>) -> usize {
     Arc::as_ptr(counters).addr()
 }
 
-/// The part of a queue that completes by an attachment.
+/// The part of a queue that completes through an attachment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
     Sends,
     Receives,
     /// All of a queue pair.
     Both,
-    /// The receives of a shared receive queue, which may complete elsewhere as well.
+    /// The receives of a shared receive queue, which may complete on other queues too.
     Shared,
 }
 
 impl Share {
-    /// Whether the queue pair's sends, or its receives, complete by it.
+    /// Whether the queue pair's sends, or its receives, complete through the attachment.
     fn has(self, direction: usize) -> bool {
         match self {
             Share::Sends => direction == SEND,
@@ -146,15 +147,15 @@ impl Share {
     }
 }
 
-/// A queue that completes here.
+/// A queue that completes into this inbox.
 struct Attachment {
     counters: Arc<QueueCounters>,
     number: u64,
-    /// What is booked for sends, and for receives.
+    /// The entries reserved for sends, and for receives.
     entries: [u32; 2],
     share: Share,
     stage: Stage,
-    /// A queue pair that was dropped and is not destroyed.
+    /// A queue pair that was dropped but is not destroyed yet.
     deferred: Option<Arc<DeferredDestroy>>,
 }
 
@@ -163,7 +164,7 @@ impl Attachment {
         self.entries[0] + self.entries[1]
     }
 
-    /// No completion of a direction can come any more.
+    /// Declares that no more completions of a direction can arrive.
     fn end_claims(&self, direction: usize) {
         if self.share.has(direction) {
             self.counters.claims(direction).inspect(|claims| claims.end());
@@ -171,36 +172,36 @@ impl Attachment {
     }
 }
 
-/// How far the end of a queue has come.
+/// The stages of a queue's end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Alive,
     /// A deferred queue pair, which the poller of another completion queue destroys.
     Deferred,
-    /// The queue ended, or is a deferred queue pair that this poller destroys. The poller does not
-    /// know yet.
+    /// The queue ended, or is a deferred queue pair that this poller destroys. The poller has not
+    /// noticed yet.
     Ended,
-    /// The poller knows, since this many completions had passed.
+    /// The poller noticed when it had polled this many completions.
     Known(u64),
-    /// The queue's part is over. The poller may hold stale completions of its ring, so its tag may
-    /// not be reused yet.
+    /// The queue's reservation is released. The poller may hold stale completions of its ring, so
+    /// its tag cannot be reused yet.
     Over,
 }
 
-/// How much of a queue is outstanding as it ends.
+/// The outstanding work of a queue when it ends.
 #[derive(Clone, Copy)]
 pub(crate) struct AtEnd {
     /// The number of sends and of receives; not 0 if unknown.
     pub left: [u32; 2],
-    /// Whether completions of a ring may remain that release nothing.
+    /// Whether completions of a ring that release nothing may remain.
     pub may_be_stale: bool,
 }
 
 impl AtEnd {
-    /// A queue without counts.
+    /// A queue whose counts are unknown.
     pub const UNKNOWN: AtEnd = AtEnd { left: [u32::MAX; 2], may_be_stale: true };
 
-    /// What is left of it, of sends and of receives.
+    /// The number of outstanding sends and receives of this share.
     fn left_of(&self, share: Share) -> [u32; 2] {
         let [sends, receives] = self.left;
         match share {
@@ -224,15 +225,15 @@ impl Inbox {
         self.budget.free()
     }
 
-    /// Gives the queue another capacity, which is not below what is booked: `change` asks the
-    /// device for it, and returns what was granted. No queue attaches meanwhile.
+    /// Changes the capacity to a value that is not below the reservations. `change` calls the
+    /// device and returns the granted capacity. No queue can attach in the meantime.
     pub fn resize(
         &self,
         asked: u32,
         change: impl FnOnce() -> Result<u32, Error>,
     ) -> Result<(), Error> {
         let mut state = self.state();
-        // What it loses is taken first, so that no queue takes it meanwhile.
+        // The entries to remove are taken first, so that no queue can reserve them during the call.
         let less = state.capacity.saturating_sub(asked);
         if !self.budget.take(less) {
             let booked = state.capacity - self.budget.free();
@@ -249,8 +250,8 @@ impl Inbox {
         Error::at_most("ibv_resize_cq", "cqe", asked, granted)
     }
 
-    /// Books entries for the sends and for the receives of a queue. A shared receive queue books
-    /// once, however many queue pairs bring its completions here.
+    /// Reserves entries for the sends and for the receives of a queue. A shared receive queue
+    /// reserves once, regardless of how many queue pairs deliver its completions here.
     pub fn attach(
         &self,
         verb: &'static str,
@@ -276,8 +277,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// Checks the room for `sends` and for a shared receive queue that completes here as well, so
-    /// that a refusal counts both. The shared queue may have booked its `receives` already.
+    /// Checks the room for `sends` and for a shared receive queue that completes here too, so that
+    /// the error reports the sum. The shared queue may have reserved its `receives` already.
     #[cold]
     pub fn check_room_for_both(
         &self,
@@ -304,8 +305,8 @@ impl Inbox {
         }
     }
 
-    /// Replaces the counters of a queue that was reset: the booking continues under the new ones,
-    /// while completions of the old may still come.
+    /// Replaces the counters of a queue that was reset. The reservation moves to the new ones,
+    /// while completions counted by the old ones may still arrive.
     pub fn renew(&self, old: &Arc<QueueCounters>, new: &Arc<QueueCounters>) {
         let mut state = self.state();
         if let Some(a) = state.attached.get_mut(&key(old)) {
@@ -316,8 +317,8 @@ impl Inbox {
         }
     }
 
-    /// Ends a queue that completes here: it was destroyed or reset. A part of it with nothing
-    /// outstanding is over at once; the poller learns of the rest.
+    /// Ends a queue that completes here, after it was destroyed or reset. A share with nothing
+    /// outstanding is over at once. The poller is notified of the rest.
     pub fn end(&self, counters: &Arc<QueueCounters>, at_end: AtEnd, quiet: &mut Quiet) {
         let mut state = self.state();
         let State { attached, ending, is_closed, .. } = &mut *state;
@@ -349,8 +350,8 @@ impl Inbox {
         }
     }
 
-    /// Keeps a queue pair with these counters, dropped and in ERR, until everything in the
-    /// completion queue has been handed out. Returns false if nothing is handed out any more.
+    /// Stores a dropped queue pair in ERR until everything in the completion queue has been
+    /// returned. Returns false if the queue returns no more completions.
     pub fn defer_destroy(
         &self,
         deferred: &Arc<DeferredDestroy>,
@@ -367,7 +368,8 @@ impl Inbox {
         true
     }
 
-    /// Notes a deferred queue pair that only sends here. This poller does not destroy it.
+    /// Records a deferred queue pair of which only the sends complete here. This poller does not
+    /// destroy it.
     pub fn knows_deferred(&self, deferred: &Arc<DeferredDestroy>, counters: &Arc<QueueCounters>) {
         self.state().defer_destroy(deferred, counters, Stage::Deferred);
     }
@@ -382,13 +384,13 @@ impl Inbox {
         self.state().in_order(take)
     }
 
-    /// Whether a queue pair completes here that is neither dropped nor gone.
+    /// Whether a queue pair that is neither dropped nor destroyed completes here.
     pub(crate) fn has_queues(&self) -> bool {
         let is_one = |a: &Attachment| a.share != Share::Shared && a.stage == Stage::Alive;
         self.state().attached.values().any(is_one)
     }
 
-    /// Notes the queues that ended. `passed` is the poller's count of completions.
+    /// Notices the queues that ended. `passed` is the poller's count of completions.
     pub(crate) fn note_ended(&self, passed: u64) {
         if !self.polled_queue.take(Reason::Dead) {
             return;
@@ -401,9 +403,9 @@ impl Inbox {
         }
     }
 
-    /// Ends the bookings of the queues that are over. The batch is empty, and no completion is
-    /// held. Returns whether some queues are gone and not over yet, and the deferred queue pairs to
-    /// be destroyed now.
+    /// Releases the reservations of queues that are over. The batch is empty, and no completion is
+    /// held. Returns whether some queues ended and are not over yet, and the deferred queue pairs
+    /// to destroy now.
     pub(crate) fn finish_ended(
         &self,
         poller: &Poller,
@@ -445,19 +447,19 @@ impl Inbox {
         (watches, to_destroy)
     }
 
-    /// Nothing will be handed out any more, and no completion is held. So nothing completes of
-    /// queues that ended already or end later.
+    /// Marks the inbox as closed: no more completions are returned, and none is held. So all queues
+    /// that end, now or later, are over at once.
     pub(crate) fn close(&self, over: &mut Over) {
         self.state().is_closed = true;
         self.budget.close(self.is_shared());
-        // From here on no queue pair is deferred.
+        // From here on, no queue pair is deferred.
         for deferred in self.take_deferred() {
             deferred.end(over);
         }
         self.close_for(over, |stage| !matches!(stage, Stage::Alive | Stage::Deferred));
     }
 
-    /// Like `close`, when no queue pair completes here.
+    /// Like `close`, if no queue pair completes here.
     pub(crate) fn close_for_all(&self, over: &mut Over) {
         self.state().is_closed = true;
         self.close_for(over, |_| true);
@@ -476,15 +478,15 @@ impl Inbox {
         }
     }
 
-    /// A completion of a ring was polled. Returns how many entries are to be given to the budget.
+    /// Counts a polled completion of a ring. Returns the number of entries to return to the budget.
     pub(super) fn count_polled_of_ring(&self, wr_id: u64) -> u32 {
         let state = self.state();
         let claims = state.rings.get(&(wr_id as u32)).and_then(|counters| counters.claims(SEND));
         claims.map_or(0, |claims| claims.count_polled_up_to((wr_id >> 32) as u32))
     }
 
-    /// Notes for its queue pair that a completion of a ring was dropped. (If no queue has its tag,
-    /// the queue pair is gone.)
+    /// Records for the queue pair that a completion of its ring was dropped. (If no queue has the
+    /// tag, the queue pair is gone.)
     pub(crate) fn note_dropped(&self, wr_id: u64) {
         let state = self.state();
         if let Some(counters) = state.rings.get(&(wr_id as u32)) {
@@ -492,20 +494,20 @@ impl Inbox {
         }
     }
 
-    /// The number of deferred queue pairs that it knows besides its own.
+    /// The number of recorded deferred queue pairs that this poller does not destroy.
     #[cfg(all(test, feature = "loopback"))]
     pub fn known_elsewhere(&self) -> usize {
         let is_known = |a: &&Attachment| a.stage == Stage::Deferred && a.deferred.is_some();
         self.state().attached.values().filter(is_known).count()
     }
 
-    /// The number of keys that it keeps of queues that end.
+    /// The number of recorded keys of queues that are ending.
     #[cfg(all(test, feature = "loopback"))]
     pub fn endings(&self) -> usize {
         self.state().ending.len()
     }
 
-    /// The number of queues whose counters it keeps.
+    /// The number of attached queues.
     #[cfg(all(test, feature = "loopback"))]
     pub fn attachments(&self) -> usize {
         self.state().attached.len()

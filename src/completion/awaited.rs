@@ -15,17 +15,17 @@ use crate::terms::error::{Error, Refused};
 use crate::terms::threads::Threads;
 use crate::wait::{Turns, not_registered, registration, step_aside};
 
-/// A completion channel to await on, in a tokio runtime (feature `tokio`).
+/// A completion channel for use in a tokio runtime (feature `tokio`).
 ///
-/// **A dropped future loses nothing.** It owns no buffer and no completion: buffers are the
-/// device's until their completion was polled, and polled completions stay in the completion queue
-/// until they are handed out. So `select!` and time-outs may drop it at any point, and the next
-/// wait finds everything.
+/// **Cancelling a wait loses nothing.** A future owns no buffers and no completions. The device
+/// owns a buffer until its completion is polled, and polled completions stay in the completion
+/// queue until they are returned. So `select!` and time-outs can drop a future at any point, and
+/// the next wait returns everything.
 ///
-/// Completions stay on their thread, and so does the result of [`wait`](Self::wait): drop it before
-/// the next `await`, and the task may move between threads.
+/// Completions are not `Send`, and neither is the result of [`wait`](Self::wait). Drop it before
+/// the next `await` if the task moves between threads.
 ///
-/// One task at a time uses a channel; it may wait for [many queues](Self::wait_any).
+/// Only one task at a time can use a channel. It can wait for [many queues](Self::wait_any).
 ///
 /// ```
 /// use proverbs::{loopback::Fabric, prelude::*};
@@ -62,11 +62,11 @@ impl CompletionChannel {
     /// Registers the channel with the current tokio runtime.
     ///
     /// # Errors
-    /// The channel is given back, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl` with
-    /// which the runtime registers it.
+    /// The channel, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl`, which the runtime
+    /// calls to register it.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
+    /// Outside a tokio runtime, or in a runtime without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncCompletionChannel, Refused<Self>> {
         // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
         let fd = unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) };
@@ -75,25 +75,25 @@ impl CompletionChannel {
 }
 
 impl AsyncCompletionChannel {
-    /// The channel, to create completion queues on.
+    /// The channel. Create completion queues on it.
     pub fn get_ref(&self) -> &CompletionChannel {
         self.fd.get_ref()
     }
 
-    /// Gives the channel back, no longer registered with the runtime.
+    /// Removes the channel from the runtime and returns it.
     pub fn into_inner(self) -> CompletionChannel {
         self.fd.into_inner()
     }
 
     /// Waits until `cq`, which must be on this channel, has completions, and polls them. The result
-    /// is never empty. Like [`CompletionChannel::wait`], it waits **for ever** if none come: put a
-    /// time-out around it.
+    /// is never empty. Like [`CompletionChannel::wait`], it waits **forever** if no completion
+    /// arrives, so combine it with a time-out.
     ///
     /// Safe to cancel at any point.
     ///
     /// # Errors
-    /// As for [`CompletionChannel::wait`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
-    /// runtime is shutting down.
+    /// As for [`CompletionChannel::wait`], and [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `epoll_ctl` if the runtime is shutting down.
     pub async fn wait<'cq, E: Entry, L: Threads>(
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
@@ -102,7 +102,7 @@ impl AsyncCompletionChannel {
         Ok(cq.hand_out())
     }
 
-    /// Waits until `cq` has completions, which stay in it.
+    /// Waits until `cq` has completions, and leaves them in the queue.
     pub(crate) async fn ready<E: Entry, L: Threads>(
         &mut self,
         cq: &mut CompletionQueue<E, L>,
@@ -110,9 +110,9 @@ impl AsyncCompletionChannel {
         self.until(|channel| Ok(cq.is_ready(channel, Notify::Any)?.then_some(()))).await
     }
 
-    /// Like [`wait`](Self::wait), **for ever** too, but only a solicited receive ends the sleep,
-    /// and on some devices a failure: see [`CompletionChannel::wait_solicited`], and wait beside a
-    /// time.
+    /// Like [`wait`](Self::wait), but only a solicited receive ends the sleep. On some devices a
+    /// failure ends it too. It may wait **forever**, so combine it with a time-out: see
+    /// [`CompletionChannel::wait_solicited`].
     ///
     /// Safe to cancel at any point.
     ///
@@ -129,7 +129,7 @@ impl AsyncCompletionChannel {
     /// let mut cq: CompletionQueue = context.cq(16).channel(channel.get_ref()).create()?;
     /// tokio::select! {
     ///     completions = channel.wait_solicited(&mut cq) => completions?.for_each(drop),
-    ///     _ = tokio::time::sleep(std::time::Duration::from_millis(1)) => println!("nobody sends"),
+    ///     _ = tokio::time::sleep(std::time::Duration::from_millis(1)) => println!("timed out"),
     /// }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })
@@ -144,12 +144,13 @@ impl AsyncCompletionChannel {
     }
 
     /// Waits until one of `queues`, all on this channel, has completions. Returns the index of the
-    /// first that has. Like [`CompletionChannel::wait_any`], it waits **for ever** if none has.
+    /// first queue that does. Like [`CompletionChannel::wait_any`], it waits **forever** if no
+    /// completion arrives.
     ///
     /// Safe to cancel at any point.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), of any of the queues.
+    /// As for [`wait`](Self::wait), for any of the queues.
     ///
     /// ```
     /// # use proverbs::{loopback::Fabric, prelude::*};
@@ -167,7 +168,7 @@ impl AsyncCompletionChannel {
     ///         0 => few.poll()?.for_each(drop),
     ///         _ => lists.poll()?.for_each(drop),
     ///     },
-    ///     Err(_) => println!("nothing came"),
+    ///     Err(_) => println!("no completions"),
     /// }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })
@@ -180,7 +181,7 @@ impl AsyncCompletionChannel {
         self.until(|channel| first_ready(channel, queues)).await
     }
 
-    /// Waits for events until `ready` finds something, which it looks for first.
+    /// Waits for events until `ready` returns a result. `ready` is called before the first wait.
     async fn until<R>(
         &mut self,
         mut ready: impl FnMut(&CompletionChannel) -> Result<Option<R>, Error>,
@@ -196,11 +197,11 @@ impl AsyncCompletionChannel {
         }
     }
 
-    /// Waits until the descriptor is readable, and takes an event if there is one. A future dropped
-    /// at an `await` has taken nothing.
+    /// Waits until the descriptor is readable, and takes an event if there is one. A future that is
+    /// dropped at an `await` has not taken an event.
     ///
-    /// `had_others`: whether this wait took an event before, which was of another queue. Those may
-    /// come for ever, and the runtime finds the descriptor readable as long.
+    /// `had_others`: whether this wait has already taken an event of another queue. Such events may
+    /// arrive without end, and the runtime then always reports the descriptor as readable.
     async fn event(&mut self, had_others: &mut bool) -> Result<(), Error> {
         if *had_others {
             step_aside().await;

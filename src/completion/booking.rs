@@ -10,7 +10,7 @@ use crate::completion::inbox::Inbox;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::sys::handle;
 
-/// A completion queue as its queue pairs know it: its inbox and the C object.
+/// A completion queue as its queue pairs see it: its inbox and the C object.
 pub(crate) struct CqShared {
     handle: Arc<handle::Cq>,
     /// Separate, so that a shared receive queue can hold it without keeping the queue.
@@ -38,7 +38,7 @@ impl CqShared {
         &self.inbox
     }
 
-    /// The handle, mutably, if no queue pair uses it.
+    /// The handle, for exclusive use, if no queue pair uses it.
     pub fn handle_mut(&mut self) -> Option<&mut handle::Cq> {
         Arc::get_mut(&mut self.handle)
     }
@@ -70,9 +70,9 @@ impl AtEnd {
 }
 
 impl Drop for CqShared {
-    /// No thread can poll any more, and the queue pairs that completed here are destroyed, since
-    /// each holds on to this. So no completion can come, and what is orphaned has to be given back
-    /// here.
+    /// No thread can poll any more. The queue pairs that completed here are destroyed, because each
+    /// holds a reference to this value. So no completion can arrive, and orphaned entries must be
+    /// returned here.
     fn drop(&mut self) {
         let mut over = Over::default();
         self.inbox.close_for_all(&mut over);

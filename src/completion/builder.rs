@@ -10,12 +10,12 @@ use crate::memory::{Entry, Owned};
 use crate::terms::error::Error;
 use crate::terms::threads::{AnyThread, InLane, Threads};
 
-/// A completion queue to be created ([`Context::cq`], [`Lane::cq`]).
+/// A builder of a completion queue ([`Context::cq`], [`Lane::cq`]).
 ///
-/// It has room for the entries that [`Context::cq`] names and for those of the queues that
-/// [`queue_pairs`](Self::queue_pairs) and [`receives`](Self::receives) add. Its other options are a
-/// [channel](Self::channel) for its events, a [vector](Self::vector) of that channel, and
-/// [fields](Self::fields) of its completions. Each of these three can be chosen once.
+/// It has room for the entries that [`Context::cq`] requests and for those that
+/// [`queue_pairs`](Self::queue_pairs) and [`receives`](Self::receives) add. It can also have a
+/// [channel](Self::channel) for its events, a completion [vector](Self::vector) of that channel,
+/// and extra [fields](Self::fields) in its completions. Each of these three can be set once.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -38,7 +38,8 @@ use crate::terms::threads::{AnyThread, InLane, Threads};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A vector says which interrupt wakes the channel. Without a channel nothing is woken:
+/// The vector selects the interrupt that wakes the channel. It has no effect without a channel, so
+/// this does not compile:
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -58,21 +59,21 @@ pub struct CqBuilder<'a, L: Threads = AnyThread, F = NoFields, C = NoChannel> {
     _chosen: PhantomData<(L, F, C)>,
 }
 
-/// Its completions have the fields of `ibv_wc`.
+/// Its completions have only the fields of `ibv_wc`.
 pub enum NoFields {}
 
-/// Its completions have the fields `F` besides.
+/// Its completions also have the fields `F`.
 pub struct Fields<F>(PhantomData<F>);
 
-/// It has no events.
+/// It delivers no events.
 #[doc(hidden)]
 pub enum NoChannel {}
 
-/// Its events go to a channel, on vector 0.
+/// Its events are delivered to a channel, on vector 0.
 #[doc(hidden)]
 pub enum WithChannel {}
 
-/// Its events go to the channel `C` on a vector that was chosen.
+/// Its events are delivered to a channel, on a vector that the program selected.
 #[doc(hidden)]
 pub struct WithVector<C>(PhantomData<C>);
 
@@ -85,12 +86,11 @@ pub struct WithVector<C>(PhantomData<C>);
 pub trait TakesChannel {}
 #[diagnostic::do_not_recommend]
 impl TakesChannel for NoChannel {}
-// Of a vector without a channel `vector` tells. This would be a second error.
+// `vector` already reports a vector without a channel. A bound here would add a second error.
 #[diagnostic::do_not_recommend]
 impl TakesChannel for WithVector<NoChannel> {}
 
-/// The state of a builder with a channel and without a vector
-/// ([R13.7](crate::guide::rules#r13-7)).
+/// The state of a builder with a channel and without a vector ([R13.7](crate::guide::rules#r13-7)).
 #[diagnostic::on_unimplemented(
     message = "a completion vector needs a completion channel, and is chosen once",
     label = "there is no channel yet, or a vector already",
@@ -106,9 +106,10 @@ allows! {
 }
 
 impl Lane {
-    /// A completion queue of this lane (`ibv_create_cq_ex` with
-    /// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`), as for [`Context::cq`]. A device without such queues
-    /// creates one with locks ([R17.2](crate::guide::rules#r17-2)).
+    /// Starts building a completion queue of this lane (`ibv_create_cq_ex` with
+    /// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`), like [`Context::cq`]. If the device does not support
+    /// single-threaded queues, the queue is created with locks
+    /// ([R17.2](crate::guide::rules#r17-2)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -125,8 +126,8 @@ impl Lane {
         sized(self.context(), cqe)
     }
 
-    /// Creates a completion queue of this lane, with room for at least `cqe` completions
-    /// (`ibv_create_cq_ex` with `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`). [`cq`](Self::cq) has
+    /// Creates a completion queue of this lane with room for at least `cqe` completions
+    /// (`ibv_create_cq_ex` with `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`). Use [`cq`](Self::cq) to set
     /// options.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -142,21 +143,21 @@ impl Lane {
     /// ```
     ///
     /// # Errors
-    /// As for [`CqBuilder::create`]. A device without single-threaded queues creates one with locks
-    /// ([R17.2](crate::guide::rules#r17-2)).
+    /// As for [`CqBuilder::create`]. If the device does not support single-threaded queues, the
+    /// queue is created with locks ([R17.2](crate::guide::rules#r17-2)).
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
         CompletionQueue::create(&self.context(), cqe, None, None, None, false)
     }
 }
 
-/// A builder to which only its size was said.
+/// A builder with only a size.
 pub(crate) fn sized<L: Threads>(context: Context, cqe: u32) -> CqBuilder<'static, L> {
     CqBuilder { context, cqe, is_shared: false, events: None, on: None, _chosen: PhantomData }
 }
 
 impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
-    /// Adds room for `count` receives that complete here: those of a shared receive queue, as many
-    /// as its pool has buffers, or those of queue pairs whose sends complete elsewhere.
+    /// Adds room for `count` receives that complete here. Use it for a shared receive queue, with
+    /// the number of buffers in its pool, or for queue pairs whose sends complete on another queue.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -172,20 +173,20 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn receives(self, count: u32) -> Self {
-        // A sum that has no `u32` exceeds every device's `max_cqe`, as `u32::MAX` does.
+        // A sum that overflows `u32` exceeds every device's `max_cqe`, as `u32::MAX` does.
         CqBuilder { cqe: self.cqe.saturating_add(count), ..self }
     }
 
-    /// Its queue pairs share its entries: each takes an entry with each work request that it posts,
-    /// and none when it is created. So a thousand queue pairs of depth 256 fit a completion queue
-    /// of 4,096, as long as no more than 4,096 work requests are in flight at once
+    /// Lets queue pairs share the entries: each work request takes an entry when it is posted, and
+    /// creating a queue pair takes none. So 1,000 queue pairs of depth 256 fit a completion queue
+    /// of 4,096 entries, provided at most 4,096 work requests are in flight at once
     /// ([R9.9](crate::guide::rules#r9-9)).
     ///
-    /// An entry is free again when its completion is polled. Entries go to whichever queue pair
-    /// posts first: none are kept for the others, and a refused post has no place in a line. A post
-    /// without room is refused with [`CqFull`](crate::post::PostErrorKind::CqFull);
+    /// An entry becomes free when its completion is polled. Free entries go to whichever queue pair
+    /// posts first: there are no reserves, and a failed post does not queue for room. A post
+    /// without room fails with [`CqFull`](crate::post::PostErrorKind::CqFull);
     /// [`send_cq_room`](crate::QueuePair::send_cq_room) waits for room. A list or chain is posted
-    /// whole or not at all.
+    /// as a whole or not at all.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -207,14 +208,14 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Shared receive queues reserve an entry for each buffer as elsewhere, and so do queue pairs
-    /// of [`Raw`](crate::memory::Raw) entries for their depth, whose posts are not counted. A post
-    /// costs some hundred instructions more.
+    /// Shared receive queues still reserve an entry for each buffer. Queue pairs with
+    /// [`Raw`](crate::memory::Raw) entries still reserve their depth, because their posts are not
+    /// counted. With a budget, a post costs a few hundred instructions more.
     pub fn shared_budget(self) -> Self {
         CqBuilder { is_shared: true, ..self }
     }
 
-    /// Its events are delivered to `channel` ([R13.7](crate::guide::rules#r13-7)).
+    /// Delivers events to `channel` ([R13.7](crate::guide::rules#r13-7)).
     pub fn channel(self, channel: &'a CompletionChannel) -> CqBuilder<'a, L, F, WithChannel>
     where
         Self: Allows<call::SetChannel>,
@@ -222,8 +223,8 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
         CqBuilder { events: Some(channel), ..self.typed() }
     }
 
-    /// Its events are delivered on `vector`, one of [`Context::comp_vectors`]; [`CompVector`] has
-    /// an example. Without this call it is vector 0.
+    /// Delivers events on `vector`, which is one of [`Context::comp_vectors`]; [`CompVector`] has
+    /// an example. The default is vector 0.
     #[doc(alias = "comp_vector")]
     pub fn vector(self, vector: &'a CompVector) -> CqBuilder<'a, L, F, WithVector<C>>
     where
@@ -232,7 +233,7 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
         CqBuilder { on: Some(vector), ..self.typed() }
     }
 
-    /// Notes what was chosen.
+    /// Changes the type parameters that record the options.
     fn typed<G, D>(self) -> CqBuilder<'a, L, G, D> {
         let CqBuilder { context, cqe, is_shared, events, on, .. } = self;
         CqBuilder { context, cqe, is_shared, events, on, _chosen: PhantomData }
@@ -240,11 +241,11 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
 }
 
 impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
-    /// Its completions have the fields `G` besides their own (`wc_flags` of ibv_create_cq_ex(3)):
-    /// `create` creates a [`CompletionQueueEx`].
+    /// Adds the fields `G` to each completion (`wc_flags` of ibv_create_cq_ex(3)). `create` then
+    /// returns a [`CompletionQueueEx`].
     ///
-    /// A wait of its channel returns the completions alone; drop what it returns, and the next poll
-    /// has them with their fields.
+    /// Waiting on its channel returns completions without these fields. To get the fields, drop
+    /// that result and poll.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -270,10 +271,10 @@ impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it would have more entries than the
-    /// device's `max_cqe`, [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if its
-    /// channel or vector is of another context ([R12.1](crate::guide::rules#r12-1)),
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): more entries than the device's `max_cqe`.
+    /// - [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): the channel or vector
+    ///   belongs to another context ([R12.1](crate::guide::rules#r12-1)).
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     #[doc(alias("ibv_create_cq", "cqe"))]
     pub fn create<E: Entry>(self) -> Result<CompletionQueue<E, L>, Error> {
         let CqBuilder { context, cqe, events, on, .. } = &self;
@@ -287,8 +288,9 @@ impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// As without fields. [`ErrorKind::Os`](crate::ErrorKind::Os) with EOPNOTSUPP if device or
-    /// library lack one of the fields, or extended polling ([R14.6](crate::guide::rules#r14-6)).
+    /// As without fields, and [`ErrorKind::Os`](crate::ErrorKind::Os) with EOPNOTSUPP if the device
+    /// or the library lacks one of the fields or extended polling
+    /// ([R14.6](crate::guide::rules#r14-6)).
     #[doc(alias("ibv_create_cq_ex", "cqe"))]
     pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
         let fields = Some(create::Fields::of::<F>());

@@ -13,17 +13,18 @@ use crate::sys::wait::readiness_of;
 use crate::terms::error::{Error, Refused};
 
 /// A completion channel (`ibv_create_comp_channel`): a file descriptor that is readable while an
-/// event of one of its completion queues waits.
+/// event of one of its completion queues is pending.
 ///
-/// Arm, poll, sleep is the one order that loses no wake-up: a queue that is armed after its last
-/// poll says nothing of what came in between ([R13.3](crate::guide::rules#r13-3)).
-/// [`wait`](Self::wait) and its variants keep this order, and for a program's own event loop
-/// [`CompletionQueue::poll_or_arm`](crate::CompletionQueue::poll_or_arm) does. Every event is
-/// acknowledged when it is taken, so none can hang the destruction of a queue
+/// To sleep without losing a wake-up, arm the queue, then poll it, then sleep. A queue that is
+/// armed after its last poll raises no event for completions that arrived in between
+/// ([R13.3](crate::guide::rules#r13-3)). [`wait`](Self::wait) and its variants do this in the right
+/// order. For your own event loop, use
+/// [`CompletionQueue::poll_or_arm`](crate::CompletionQueue::poll_or_arm). Each event is
+/// acknowledged when it is taken, so destroying a queue never hangs on an unacknowledged event
 /// ([R13.1](crate::guide::rules#r13-1)).
 ///
-/// One thread at a time uses a channel: events are taken by `&mut`. Queues whose threads sleep
-/// independently need a channel each.
+/// Taking events requires `&mut`, so only one thread at a time uses a channel. Create one channel
+/// for each thread that sleeps independently.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,20 +41,20 @@ use crate::terms::error::{Error, Refused};
 /// # let pool = pd.create_pool(1, 64)?;
 /// # qp.post_recv(wr::Recv::new(pool.take().expect("one buffer")))?;
 /// let millisecond = Duration::from_millis(1);
-/// assert_eq!(channel.wait_timeout(&mut cq, millisecond)?.count(), 0, "nobody sends");
-/// let qp = qp.to_error()?; // what is posted is flushed
+/// assert_eq!(channel.wait_timeout(&mut cq, millisecond)?.count(), 0, "the peer sends nothing");
+/// let qp = qp.to_error()?; // flushes the posted receive
 /// for completion in channel.wait(&mut cq)? {
 ///     assert!(completion.status().is_err());
 /// }
 /// drop((qp, cq));
-/// channel.destroy()?; // with a completion queue on it, it would come back
+/// channel.destroy()?; // fails while a completion queue on it exists
 /// # Ok(())
 /// # }
 /// ```
 #[doc(alias = "ibv_comp_channel")]
 pub struct CompletionChannel {
     handle: Arc<handle::Channel>,
-    /// Whether a read of the descriptor blocks, as it does for a wait without an end.
+    /// Whether reading the descriptor blocks, as it does after a wait without a time-out.
     blocks: bool,
 }
 
@@ -77,17 +78,17 @@ impl CompletionChannel {
         &self.handle
     }
 
-    /// Takes one event if there is one, acknowledges it, and returns the id of its queue. It never
-    /// sleeps (`ibv_get_cq_event`, `ibv_ack_cq_events`).
+    /// Takes and acknowledges one event if there is one, and returns the id of its queue
+    /// (`ibv_get_cq_event`, `ibv_ack_cq_events`). It never sleeps.
     ///
     /// That queue is no longer armed, and may be empty ([R13.2](crate::guide::rules#r13-2),
-    /// [R13.4](crate::guide::rules#r13-4)): go on with
-    /// [`poll_or_arm`](crate::CompletionQueue::poll_or_arm). `None` means that there was no event,
-    /// which may happen on a readable descriptor. With edge-triggered notification, take events
-    /// until there is none.
+    /// [R13.4](crate::guide::rules#r13-4)). Call
+    /// [`poll_or_arm`](crate::CompletionQueue::poll_or_arm) next. `None` means that there was no
+    /// event, which can happen even if the descriptor was readable. With edge-triggered
+    /// notification, take events until `None`.
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_cq_event`: the device is gone. An
-    /// interruption by a signal is not an error but `None`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_cq_event`: the device is gone. If a
+    /// signal interrupts the call, it returns `None`.
     ///
     /// ```
     /// # use proverbs::{loopback::Fabric, prelude::*};
@@ -100,7 +101,7 @@ impl CompletionChannel {
     ///     for completion in cq.poll_or_arm(Notify::Any)? {
     ///         println!("{completion:?}");
     ///     }
-    ///     // ... epoll_wait on `channel.as_raw_fd()` and whatever else there is ...
+    ///     // ... epoll_wait on `channel.as_raw_fd()` and on other descriptors ...
     ///     while let Some(id) = channel.try_event()? {
     ///         assert_eq!(id, cq.id());
     ///     }
@@ -118,7 +119,7 @@ impl CompletionChannel {
         }
     }
 
-    /// Takes an event if there is one, whichever queue's it is.
+    /// Takes an event of any queue if there is one.
     #[inline(always)]
     pub(crate) fn take_event(&mut self) -> Result<(), Error> {
         self.set_blocking(false)?;
@@ -128,8 +129,8 @@ impl CompletionChannel {
         }
     }
 
-    /// Sleeps until there is an event, and takes it, in one system call. Returns false if the
-    /// device does not block: then its descriptor has to be slept on.
+    /// Sleeps until there is an event, and takes it, in one system call. Returns false if reads
+    /// from the device do not block; the caller then sleeps on the descriptor.
     #[inline(always)]
     pub(super) fn sleep_for_event(&mut self) -> Result<bool, Error> {
         self.set_blocking(true)?;
@@ -140,7 +141,7 @@ impl CompletionChannel {
         }
     }
 
-    /// Makes reads of the descriptor block or not. A program seldom changes how it waits, so most
+    /// Makes reads of the descriptor block or not. A program rarely changes how it waits, so most
     /// calls make no system call.
     #[inline(always)]
     pub(super) fn set_blocking(&mut self, blocks: bool) -> Result<(), Error> {
@@ -156,16 +157,16 @@ impl CompletionChannel {
 
     #[inline(always)]
     fn get_event(&mut self) -> Result<u64, i32> {
-        // SAFETY: its handle keeps the channel, and knows its provider.
+        // SAFETY: its handle keeps the channel, and has the functions of its provider.
         unsafe { try_get_cq_event(self.handle.control(), self.handle.as_ptr()) }
     }
 
-    /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
-    /// for [`AsFd`](std::os::fd::AsFd). Nothing can be read from it: events are taken
-    /// by [`try_event`](Self::try_event).
+    /// Returns a separate descriptor that is readable while this one is (epoll(7)), for runtimes
+    /// that require [`AsFd`](std::os::fd::AsFd). It cannot be read from: take events with
+    /// [`try_event`](Self::try_event).
     ///
     /// # Errors
-    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
+    /// [`Absent`](crate::ErrorKind::Absent) if the process has no file descriptors left;
     /// [`Os`](crate::ErrorKind::Os) with any other errno of epoll_create1(2) or epoll_ctl(2).
     ///
     /// ```
@@ -181,14 +182,14 @@ impl CompletionChannel {
         readiness_of(self.fd())
     }
 
-    /// Destroys the channel (`ibv_destroy_comp_channel`) and reports the error that dropping it
-    /// ignores.
+    /// Destroys the channel (`ibv_destroy_comp_channel`) and reports the error that a drop would
+    /// ignore.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// The channel is given back, with [`Os`](crate::ErrorKind::Os): EBUSY while completion queues
-    /// on it exist, or the errno of the verb.
+    /// The channel, with [`Os`](crate::ErrorKind::Os): EBUSY while completion queues on it exist,
+    /// or the errno of the verb.
     #[doc(alias = "ibv_destroy_comp_channel")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         let blocks = self.blocks;
@@ -203,13 +204,13 @@ fn unreadable(errno: i32) -> Error {
 }
 
 impl AsRawFd for CompletionChannel {
-    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. (A
-    /// read of it blocks after a [wait](CompletionChannel::wait) without an end, and not otherwise;
-    /// [`try_event`](CompletionChannel::try_event) never blocks.)
+    /// The descriptor, for poll(2), epoll(7) and event loops. It is readable while an event is
+    /// pending. (Reading it blocks after a [wait](CompletionChannel::wait) without a time-out, and
+    /// not otherwise; [`try_event`](CompletionChannel::try_event) never blocks.)
     ///
-    /// The descriptor is a plain number (there is no `AsFd`), so that reading from it takes
-    /// `unsafe`: an event that was read there is never acknowledged, and `ibv_destroy_cq` waits for
-    /// it for ever ([R13.1](crate::guide::rules#r13-1)). Take events by
+    /// There is no `AsFd`, so reading from the descriptor requires `unsafe`. An event that is read
+    /// directly is never acknowledged, and `ibv_destroy_cq` then hangs forever
+    /// ([R13.1](crate::guide::rules#r13-1)). Take events with
     /// [`try_event`](CompletionChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
         self.fd().as_raw_fd()
@@ -217,7 +218,7 @@ impl AsRawFd for CompletionChannel {
 }
 
 impl CompletionChannel {
-    /// The descriptor, to sleep on.
+    /// The descriptor to sleep on.
     #[inline(always)]
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: its handle keeps the channel, whose descriptor is open and never changes.

@@ -1,10 +1,10 @@
-//! A completion queue with a shared budget in the place where others have their `ibv_poll_cq`.
+//! Counts the polled completions of a completion queue with a shared budget.
 //!
 //! The adapter is a C object like the placeholders: an `ibv_cq` whose context has the `poll_cq` of
-//! this file. It polls the device's queue, and gives the entries of the completions that it found
-//! back to the budget. So other completion queues pay nothing for it.
+//! this file. It polls the device's queue and returns the entries of the completions that it found
+//! to the budget. Other completion queues do not pay for this.
 
-#![allow(unsafe_code)] // a C object of our own, and its function
+#![allow(unsafe_code)] // our C object, and its function
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -35,16 +35,16 @@ static CONTEXT: Context = Context({
 });
 
 impl Counted {
-    /// Polls `queue`, which is the device's or another adapter.
+    /// An adapter that polls `queue`, which is the device's queue or another adapter.
     pub fn new(queue: *mut ibv_cq) -> Arc<Self> {
         let context = (&raw const CONTEXT.0).cast_mut();
-        #[allow(clippy::arc_with_non_send_sync)] // `Inbox` says so, which has it
+        #[allow(clippy::arc_with_non_send_sync)] // `Inbox`, which owns it, is `Sync`
         Arc::new(Counted { cq: ibv_cq { context, ..zeroed() }, queue })
     }
 
-    /// What to poll.
+    /// The queue to poll.
     pub fn queue(self: &Arc<Self>) -> *mut ibv_cq {
-        // Of the whole, since the function finds the adapter by it.
+        // A pointer to the whole adapter, because `poll` derives the adapter from it.
         Arc::as_ptr(self).cast_mut().cast()
     }
 }
@@ -53,9 +53,9 @@ impl Counted {
 ///
 /// # Safety
 /// `cq` is a live adapter, which the caller may poll. `wc` is the beginning of its inbox, derived
-/// from a pointer to all of that, and has room for `most` completions.
+/// from a pointer to the whole inbox, and has room for `most` completions.
 unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: the adapter is live, and nobody writes to it. The rest is this function's contract.
+    // SAFETY: the adapter is live and nothing writes to it. The rest is this function's contract.
     unsafe {
         let count = data::poll_cq((*cq.cast::<Counted>()).queue, most, wc);
         if count > 0 {
@@ -65,10 +65,10 @@ unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_in
     }
 }
 
-/// Gives the entries of `count` completions back to the budget.
+/// Returns the entries of `count` completions to the budget.
 ///
 /// # Safety
-/// They were just polled into `wc`, which is the inbox's.
+/// They were just polled into `wc`, which is in the inbox.
 unsafe fn give_back(inbox: &Inbox, wc: *const ibv_wc, count: usize) {
     let mut entries = 0;
     for i in 0..count {
@@ -81,12 +81,12 @@ unsafe fn give_back(inbox: &Inbox, wc: *const ibv_wc, count: usize) {
                 continue;
             }
             true => word::counter(at),
-            // SAFETY: the device gave back a wr_id that a queue of this completion queue posted. It
-            // holds the handle, so the header is alive.
+            // SAFETY: the device returned a wr_id that a queue of this completion queue posted. It
+            // owns the handle, so the header is alive.
             false => unsafe { (*word::address::<Header>(at)).posted_to() },
         };
-        // SAFETY: the address is that of the queue's counter. The completion queue keeps the
-        // counters of its queues while completions can come.
+        // SAFETY: the address points to the queue's counter. The completion queue keeps the
+        // counters of its queues while completions can arrive.
         let claims = unsafe { counter.as_ref() }.and_then(CompletionCounter::claims);
         entries += claims.map_or(0, |claims| claims.count_polled());
     }

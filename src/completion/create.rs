@@ -1,4 +1,4 @@
-//! The creation of completion queues.
+//! Creating completion queues.
 
 #![allow(unsafe_code)] // creates C objects
 
@@ -21,12 +21,12 @@ use crate::sys::types::ibv_cq;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
 
-/// What a queue that is polled for fields is made with.
+/// The extra fields of a queue with extended polling.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields {
-    /// All that are asked for.
+    /// The flags of all requested fields.
     pub wc_flags: u64,
-    /// Makes what is polled, of a queue with these.
+    /// Creates the adapter that is polled in place of a queue with these fields.
     pub adapter: unsafe fn(NonNull<ibv_cq_ex>, bool) -> Extended,
 }
 
@@ -37,8 +37,8 @@ impl Fields {
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// A queue with events on a channel, and polled for fields, if they are given. Its queue pairs
-    /// take entries as they post if it `is_shared`.
+    /// Creates a queue, with events on a channel and with extra fields if these are given. If it
+    /// `is_shared`, its queue pairs take entries when they post.
     pub(crate) fn create(
         context: &Context,
         cqe: u32,
@@ -67,8 +67,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                 return unsafe { (control.create_cq)(at, cqe, channel, vector) };
             }
             let attr = CqAttr { cqe, channel, vector, wc_flags, is_single_threaded };
-            // SAFETY: their handles keep context and channel. If one thread uses the queue, it and
-            // the queue pairs on it are of a lane, so all calls on them are this thread's.
+            // SAFETY: their handles keep context and channel. If one thread uses the queue, the
+            // queue and its queue pairs belong to a lane, so all calls on them are made by that
+            // thread.
             unsafe { (control.create_cq_ex)(at, attr) }.map(NonNull::cast::<ibv_cq>)
         };
         let mut is_single_threaded = L::IS_LANE;
@@ -85,19 +86,20 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         let parents = handle::CqParents { context: context.handle.clone(), channel };
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = ids::mint(&NEXT);
-        // SAFETY: the queue was just created, so it is live and known only here: its name, which
-        // events report, may be written, and it may be read and owned.
+        // SAFETY: the queue was just created, so it is live and not shared. It may be read and
+        // owned, and its name, which events report, may be written.
         let (granted, handle) = unsafe {
             (*cq.as_ptr()).cq_context = ptr::without_provenance_mut(id as usize);
             ((*cq.as_ptr()).cqe, handle::Cq::new(cq, control, parents))
         };
         let extended = fields.map(|fields| {
             let is_single = context.handle.is_soft_roce();
-            // SAFETY: it was created with these fields, and whoever has the inbox to poll it has
+            // SAFETY: it was created with these fields, and code that polls through the inbox holds
             // the handle.
             unsafe { (fields.adapter)(cq.cast(), is_single) }
         });
-        // The wr_ids of `Raw` entries are the program's, so nothing tells whose they are.
+        // The program chooses the wr_ids of `Raw` entries, so a completion does not identify its
+        // queue pair.
         let (capacity, is_shared) = (granted.max(0) as u32, is_shared && E::OWNED);
         let shared = Arc::new(CqShared::new(Arc::new(handle), capacity, extended, is_shared));
         Ok(CompletionQueue {
@@ -110,7 +112,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     }
 }
 
-/// Devices answer EINVAL to more than `max_cqe`, and some of them to 2^31.
+/// Rejects sizes above `max_cqe`. Devices return EINVAL for them, and some already for 2^31.
 pub(super) fn within_limit(verb: &'static str, context: &Context, cqe: u32) -> Result<(), Error> {
     let max = context.limits()?.max_cqe.max(0) as u32;
     Error::at_most(verb, "cqe", cqe, max)

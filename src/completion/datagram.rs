@@ -1,4 +1,4 @@
-//! Arrivals on UD: 40 bytes of GRH space, and the payload behind them.
+//! Messages that arrive on UD: 40 bytes of GRH space, and then the payload.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,15 @@ use crate::device::{AddressVector, GlobalRoute};
 use crate::memory::{AnyBuf, Buf, BufList, Entry};
 use crate::terms::bounded::{Qpn, ServiceLevel};
 
-/// An arrival on UD: [`Outcome::Datagram`](crate::Outcome::Datagram) (ibv_poll_cq(3),
-/// [R5.8](crate::guide::rules#r5-8)).
+/// A message that arrived on UD. Returned in [`Outcome::Datagram`](crate::Outcome::Datagram)
+/// (ibv_poll_cq(3), [R5.8](crate::guide::rules#r5-8)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::completion::{Grh, UdReceived};
 /// # let proverbs::loopback::DatagramPair { context, pd, mut a, mut b, mut cq, pool, to_b, .. } =
 /// #     proverbs::loopback::datagram_pair()?;
-/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // 40 bytes of it are for the GRH
+/// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // 40 bytes are for the GRH
 /// a.post_send(wr::Send::inline(b"hello").to(to_b))?;
 /// let message: UdReceived<Buf> = loop {
 ///     if let Some(Outcome::Datagram(message)) = cq.poll_one()?.map(Completion::outcome) {
@@ -27,8 +27,8 @@ use crate::terms::bounded::{Qpn, ServiceLevel};
 /// assert_eq!(message.payload_segments().collect::<Vec<_>>().concat(), b"hello");
 /// assert_eq!((message.byte_len, message.src_qp.get()), (45, a.qp_num()));
 ///
-/// // Whence it came, and how to answer.
-/// let grh: Grh = message.grh().ok_or("RoCE has one always")?;
+/// // The source, and how to answer.
+/// let grh: Grh = message.grh().ok_or("RoCE always has one")?;
 /// let here = context.roce_v2_gid(1)?; // of port 1
 /// assert_eq!(grh.source(), Some(here.gid()));
 /// assert_eq!(grh.source(), grh.destination()); // one device
@@ -39,14 +39,15 @@ use crate::terms::bounded::{Qpn, ServiceLevel};
 #[doc(alias("ibv_wc", "slid", "dlid_path_bits", "ibv_grh", "sgid", "dgid"))]
 #[derive(Debug)]
 pub struct UdReceived<E> {
-    /// The entry, its length set to what arrived, GRH included; `None` if the receive had no
-    /// buffer.
+    /// The buffer of the receive, with its length set to the bytes that arrived, including the GRH;
+    /// `None` if the receive had no buffer.
     pub entry: Option<E>,
-    /// The number of bytes that arrived, with the 40 of the GRH ([R5.8](crate::guide::rules#r5-8)).
+    /// The number of bytes that arrived, including 40 for the GRH
+    /// ([R5.8](crate::guide::rules#r5-8)).
     pub byte_len: u32,
-    /// The immediate, in host order.
+    /// The immediate data, in host byte order.
     pub imm_data: Option<u32>,
-    /// The queue pair that received it.
+    /// The number of the queue pair that received it.
     pub qp_num: u32,
     /// The queue pair that sent it.
     pub src_qp: Qpn,
@@ -63,34 +64,34 @@ impl<C> UdReceived<Buf<C>> {
 }
 
 impl<C> UdReceived<BufList<C>> {
-    /// The message without the GRH: borrowed where it lies in one buffer, else put together in a
-    /// `Vec`. Without that copy it is had from [`payload_segments`](Self::payload_segments).
+    /// The message without the GRH: borrowed if it lies in one buffer, otherwise copied into a
+    /// `Vec`. To avoid the copy, use [`payload_segments`](Self::payload_segments).
     pub fn payload(&self) -> Cow<'_, [u8]> {
         joined(self.payload_segments())
     }
 }
 
 impl<C> UdReceived<AnyBuf<C>> {
-    /// The message without the GRH: borrowed where it lies in one buffer, else put together in a
-    /// `Vec`. Without that copy it is had from [`payload_segments`](Self::payload_segments).
+    /// The message without the GRH: borrowed if it lies in one buffer, otherwise copied into a
+    /// `Vec`. To avoid the copy, use [`payload_segments`](Self::payload_segments).
     pub fn payload(&self) -> Cow<'_, [u8]> {
         joined(self.payload_segments())
     }
 }
 
 impl<E: Entry> UdReceived<E> {
-    /// The message without the GRH, buffer by buffer, however the GRH is spread over them.
+    /// The message without the GRH, one slice per buffer. The GRH may span several buffers.
     pub fn payload_segments(&self) -> impl Iterator<Item = &[u8]> {
         segments(&self.entry, GRH_LEN)
     }
 
-    /// The number of bytes of the message, without the GRH.
+    /// The length of the message in bytes, without the GRH.
     pub fn payload_len(&self) -> usize {
         (self.byte_len as usize).saturating_sub(GRH_LEN)
     }
 
-    /// The GRH, if the message had one ([R5.9](crate::guide::rules#r5-9)), assembled from the
-    /// buffers that it spans.
+    /// The GRH, if the message had one ([R5.9](crate::guide::rules#r5-9)), copied from the buffers
+    /// that it spans.
     #[doc(alias = "IBV_WC_GRH")]
     pub fn grh(&self) -> Option<Grh> {
         let mut bytes = [0; GRH_LEN];
@@ -103,10 +104,11 @@ impl<E: Entry> UdReceived<E> {
         (self.grh && at == GRH_LEN).then_some(Grh(bytes))
     }
 
-    /// The address vector of the way back to the sender ([R5.11](crate::guide::rules#r5-11));
-    /// `None` without a GRH of a known form on RoCE. Of a port with several LIDs the answer comes
-    /// from the first: if that is to be the one that the datagram came to, `src_path_bits` of the
-    /// vector is what [`dlid_path_bits`](crate::completion::ReadFields::dlid_path_bits) says.
+    /// The address vector for a reply to the sender ([R5.11](crate::guide::rules#r5-11)); `None` on
+    /// RoCE if the message has no GRH of a known form. If the port has several LIDs, the reply is
+    /// sent from the first. To send it from the LID that the datagram was addressed to, set
+    /// `src_path_bits` of the vector to
+    /// [`dlid_path_bits`](crate::completion::ReadFields::dlid_path_bits).
     #[doc(alias("ibv_init_ah_from_wc", "ibv_create_ah_from_wc", "version_tclass_flow"))]
     #[doc(alias = "hop_limit")]
     pub fn reply_vector(&self, port: u8, sgid_index: u8) -> Option<AddressVector> {
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
     use crate::terms::gid::Gid;
 
-    /// The address vector of the answer, from the fields of the completion.
+    /// The address vector of the reply, from the fields of the completion.
     #[test]
     fn the_way_back() {
         let arrival = |grh, sl, slid| {
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!((way.port, way.dlid, way.sl.get(), way.global), (2, 9, 3, None));
         // The service level is four bits.
         assert_eq!(arrival(false, 0xf5, 1).reply_vector(1, 0).unwrap().sl.get(), 5);
-        // There is no way back without GRH and LID, nor with a GRH that is in no buffer.
+        // There is no address without GRH and LID, nor with a GRH that is not in a buffer.
         assert_eq!(arrival(false, 0, 0).reply_vector(1, 0), None);
         assert_eq!(arrival(true, 0, 0).reply_vector(1, 0), None);
         let bare = arrival(true, 0, 7);
@@ -147,7 +149,7 @@ mod tests {
         assert_eq!(bare.reply_vector(1, 0).unwrap().dlid, 7);
     }
 
-    /// An IPv4 header with its checksum, behind 20 arbitrary bytes.
+    /// An IPv4 header with its checksum, after 20 arbitrary bytes.
     fn over_ipv4(before: [u8; 20], rest: [u8; 11], source: [u8; 4], destination: [u8; 4]) -> Grh {
         let mut header = [0; 20];
         header[0] = 0x45;
@@ -216,7 +218,7 @@ mod tests {
             let mut all = [0; GRH_LEN];
             all[..20].copy_from_slice(&bytes);
             all[20..].copy_from_slice(&end);
-            // The checksum is right by chance once in 65536 times; the two cannot be told apart
+            // The checksum is right by chance once in 65,536 times. The two cannot be told apart
             // then.
             prop_assume!(end[0] != 0x45 || over_ipv4(
                 bytes,
@@ -238,6 +240,6 @@ mod tests {
         assert_eq!((Grh(all).source(), Grh(all).destination()), (None, None));
         // With options the header would exceed the space.
         all[20] = 0x46;
-        assert!(Grh(all).source().is_some(), "as libibverbs has it where nothing looks like IPv6");
+        assert!(Grh(all).source().is_some(), "libibverbs does this if nothing looks like IPv6");
     }
 }

@@ -1,26 +1,26 @@
-//! Queue pairs that were dropped, or given to `destroy`, and are not destroyed yet.
+//! Queue pairs that were dropped, or passed to `destroy`, and are not destroyed yet.
 //!
-//! When a queue pair is destroyed, a device may remove its completions that were not polled (mlx5
-//! does). For the queue pair's own work requests that is harmless: they are over. But of a shared
-//! receive queue's receives it is then unknown which ones were used, and their buffers would be
-//! unavailable as long as the shared receive queue lives. So a queue pair with a shared receive
-//! queue moves to ERR when it ends, where it uses no more receives, and is deferred with its
-//! receive completion queue. The thread that polls that queue destroys it, once everything that was
-//! in there has been handed out.
+//! When a queue pair is destroyed, a device may remove its unpolled completions (mlx5 does). For
+//! the queue pair's own work requests that is harmless, because they are over. But for the receives
+//! of a shared receive queue it is then unknown which ones were used. Their buffers would be
+//! unavailable until the shared receive queue is destroyed. So a queue pair with a shared receive
+//! queue moves to ERR when it ends. In ERR it uses no more receives. It is then deferred at its
+//! receive completion queue. The thread that polls that queue destroys the queue pair once it has
+//! received everything that was in the queue.
 //!
-//! A completion queue or shared receive queue that is destroyed cannot wait for that: it destroys
+//! Destroying the completion queue or the shared receive queue cannot wait for that. It destroys
 //! the queue pair first.
 
-#![allow(unsafe_code)] // between threads
+#![allow(unsafe_code)] // shared between threads
 
 use crate::counters::queue_counters::Quiet;
 use crate::memory::orphaned::reclaim_everything;
 use crate::sync::{Mutex, lock};
 
-/// The remainder of a queue pair that was dropped.
+/// The parts of a queue pair that was dropped.
 pub(crate) trait Rest {
-    /// Destroys the queue pair. What the program owns is added to `over`, to be dropped where the
-    /// program's code may run.
+    /// Destroys the queue pair. Values that the program owns are added to `over`, to be dropped
+    /// where the program's code may run.
     fn destroy(self: Box<Self>, over: &mut Over);
 }
 
@@ -33,8 +33,9 @@ impl<T> Leftover for T {}
 pub(crate) struct DeferredDestroy(Mutex<Option<Box<dyn Rest>>>);
 
 // SAFETY: the entries in it have one type `E`. If `E` is not `Send`, neither are queue pairs,
-// completion queues or shared receive queues of `E`, so all of them stay on one thread; and only
-// they know this value. The same holds of a queue pair of a lane, whose queues are of a lane.
+// completion queues or shared receive queues of `E`, so all of them stay on one thread, and nothing
+// else holds this value. The same is true for a queue pair of a lane, whose queues belong to the
+// lane.
 unsafe impl Send for DeferredDestroy {}
 // SAFETY: the contents are behind a lock, and `Send` by the argument above.
 unsafe impl Sync for DeferredDestroy {}
@@ -44,8 +45,8 @@ impl DeferredDestroy {
         DeferredDestroy(Mutex::new(Some(rest)))
     }
 
-    /// Destroys the queue pair. If another thread is destroying it, waits for that. The caller
-    /// holds no lock.
+    /// Destroys the queue pair. If another thread is destroying it, waits until that is done. The
+    /// caller holds no lock.
     pub fn end(&self, over: &mut Over) {
         let mut rest = lock(&self.0);
         if let Some(rest) = rest.take() {
@@ -54,7 +55,8 @@ impl DeferredDestroy {
     }
 }
 
-/// Values to be dropped where no lock is held, because the program's code may run then, and panic.
+/// Values to drop where no lock is held, because dropping them may run the program's code and may
+/// panic.
 #[derive(Default)]
 #[must_use]
 pub(crate) struct Over {
@@ -63,7 +65,7 @@ pub(crate) struct Over {
 }
 
 impl Over {
-    /// Drops them. Returns what was orphaned.
+    /// Drops them. Returns the orphaned entries.
     pub fn give_back(self) -> crate::memory::orphaned::Reclaimed {
         // Dropped at the end of the scope, even if another Drop panics.
         let _leftovers = self.leftovers;

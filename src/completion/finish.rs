@@ -1,15 +1,15 @@
-//! The cold path of a poll: it gives back what destroyed queues left behind.
+//! The cold path of a poll: it returns what destroyed queues left behind.
 //!
 //! After `ibv_destroy_qp` (or RESET) returned, a device adds no more completions of that queue
 //! pair. So the queue pair is over once everything that was in the completion queue at that moment
-//! has been handed out. A completion queue is first in, first out: that point is reached when a
-//! poll returned fewer than it asked for, or when as many completions have been polled since as the
-//! completion queue holds. The completions of that poll must have been handed out and must no
-//! longer be held. A poll takes `&mut`, and its completions borrow; so the queue pair is over with
-//! the *next* poll that finds the batch empty.
+//! has been returned to the program. A completion queue is first in, first out. So that point is
+//! reached when a poll returned fewer completions than requested, or when as many completions have
+//! been polled since as the completion queue can hold. The completions of that poll must have been
+//! consumed. A poll takes `&mut`, and its completions borrow. So the queue pair is over with the
+//! *next* poll that finds the batch empty.
 //!
-//! A device that reported a completion queue in error is not asked again. Then nothing more is
-//! handed out, and queues that are gone are over at once.
+//! After a device reports a completion queue in error, the queue is not polled again. No more
+//! completions are returned, and queues that ended are over at once.
 
 #![allow(unsafe_code)] // polls
 
@@ -24,8 +24,8 @@ use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// The device's queue is empty or in error, or there is work to do before it is asked. Does
-    /// that work, and fills the batch if there are completions after all.
+    /// Runs if the device's queue is empty or in error, or if there is work to do before it is
+    /// polled. Does that work, and fills the batch if there are completions after all.
     #[cold]
     #[inline(never)]
     pub(crate) fn find(&mut self, count: i32) -> Option<Error> {
@@ -38,10 +38,11 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         if count != PLACEHOLDER {
             self.is_in_error();
         }
-        // Again if a deferred queue pair was destroyed: its completions may have appeared.
+        // Repeats if a deferred queue pair was destroyed, because its completions may have
+        // appeared.
         while self.look(&mut over) {}
         let is_dead = self.poller().is_broken && self.poller().left == 0;
-        // Last, and without a lock: user code may run here, and panic.
+        // Last, and without a lock: user code may run here, and may panic.
         over.give_back();
         is_dead.then(|| {
             let asked = "the completion queue is in error: it overran, or its device is gone";
@@ -49,7 +50,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         })
     }
 
-    /// The device reported the completion queue in error.
+    /// Records that the device reported the completion queue in error.
     fn is_in_error(&mut self) {
         self.poller().is_broken = true;
         crate::sys::event!(
@@ -58,10 +59,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         );
     }
 
-    /// Polls for the cold path. The batch is empty. Returns whether to look again before the queue
+    /// Polls for the cold path. The batch is empty. Returns whether to poll again before the queue
     /// counts as empty.
     fn look(&mut self, over: &mut Over) -> bool {
-        // (What is not watched cannot be over: mostly a queue ended, and nothing waits for it yet.)
+        // (An ended queue that is not watched cannot be over. Usually a queue has just ended.)
         if self.poller().watches {
             self.finish_ended(over);
         }
@@ -69,8 +70,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.shared.note_ended(passed);
         if !self.poller().is_broken {
             match self.ask_device() {
-                // Queues known to be gone cannot add completions: if the queue is empty now,
-                // nothing of them will come.
+                // Queues known to be gone cannot add completions. The queue is empty now, so they
+                // have none left.
                 0 => self.poller().seen_empty_at = Some(passed),
                 count if count < 0 => self.is_in_error(),
                 count => {
@@ -92,15 +93,15 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         has_destroyed
     }
 
-    /// Asks the device's queue, even while a placeholder takes its place.
+    /// Polls the device's queue, even while a placeholder is installed.
     fn ask_device(&mut self) -> i32 {
         let at = self.inbox.0.cast::<ibv_wc>().cast_mut();
-        // SAFETY: the queue is live. The inbox has room for the batch, and no completion in it is
-        // left.
+        // SAFETY: the queue is live. The inbox has room for the batch, and contains no unreturned
+        // completion.
         unsafe { data::poll_cq(self.shared.polled_queue.queue(), BATCH as i32, at) }
     }
 
-    /// Ends the bookings of queues that are over by now and destroys deferred queue pairs. The
+    /// Releases the reservations of queues that are over and destroys deferred queue pairs. The
     /// batch is empty. Returns whether a queue pair was destroyed.
     fn finish_ended(&mut self, over: &mut Over) -> bool {
         let poller = *self.poller();
@@ -112,7 +113,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         !deferred.is_empty()
     }
 
-    /// Lets polls ask the device's queue again, unless a reason holds them.
+    /// Lets polls reach the device's queue again, unless a reason to hold them remains.
     pub(crate) fn let_go(&mut self) {
         let &mut Poller { left, watches, is_broken, .. } = self.poller();
         if left != 0 || watches || is_broken {
@@ -122,7 +123,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         }
     }
 
-    /// Collects what is over by now, without a poll.
+    /// Finishes the queues that are over, without polling.
     pub(crate) fn settle_now(&mut self) -> Over {
         let mut over = Over::default();
         if self.poller().left == 0 {
@@ -133,7 +134,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     }
 
     /// Destroys the deferred queue pairs that complete here. Their completions should have been
-    /// handed out.
+    /// returned first.
     pub(crate) fn end_deferred(&mut self) {
         let mut over = Over::default();
         for deferred in self.shared.take_deferred() {
@@ -142,8 +143,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         over.give_back();
     }
 
-    /// Like [`poll`](Self::poll); also returns whether the queue was seen empty, or will have been
-    /// once these completions are taken.
+    /// Like [`poll`](Self::poll), and also returns whether the queue was found empty, or will be
+    /// after these completions are taken.
     pub(crate) fn poll_and_see(&mut self) -> Result<(Completions<'_, E>, bool), Error> {
         let is_asked = self.poller().left == 0;
         let completions = self.poll()?;
@@ -160,34 +161,35 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 }
 
 impl<C, M> Pool<C, M> {
-    /// Takes back the buffers that a destroyed or reset queue pair left orphaned: posted, and
-    /// without a completion that could still come (rules [R7.16](crate::guide::rules#r7-16),
-    /// [R8.18](crate::guide::rules#r8-18), [R10.15](crate::guide::rules#r10-15)). Returns how many.
+    /// Returns orphaned buffers to the pool. The result is their number. Orphaned buffers were posted
+    /// to a queue pair that was destroyed or reset, and can no longer complete (rules
+    /// [R7.16](crate::guide::rules#r7-16), [R8.18](crate::guide::rules#r8-18),
+    /// [R10.15](crate::guide::rules#r10-15)).
     ///
-    /// Without this call they come back too, with a poll of the completion queue `cq` that the
-    /// queue pair completed into: with the first poll that finds nothing after the queue pair is
-    /// gone, or with the next one after a [`poll`](CompletionQueue::poll) that returned fewer than
-    /// 16, or after as many completions as `cq` holds (so even on a completion queue that is never
-    /// empty). Call it to learn the number, or when there may be no next poll. If the queue pair
-    /// completed into two completion queues, both must have got that far.
+    /// Polling `cq`, the completion queue of the queue pair, also returns them. It does so at the
+    /// next poll after the queue was found empty; a [`poll`](CompletionQueue::poll) that returns
+    /// fewer than 16 completions found it empty. On a queue that is never empty, it does so after
+    /// as many completions as `cq` can hold. Call `reclaim` to get the number, or if there may be
+    /// no further poll. If the queue pair used two completion queues, both must have reached that
+    /// point.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
     /// #     proverbs::loopback::pair()?;
     /// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // nothing will arrive
-    /// b.destroy()?;                                             // and nobody drained it
-    /// // A completion may still come.
+    /// b.destroy()?;                                             // and it was not drained
+    /// // A completion may still arrive.
     /// assert_eq!((pool.reclaim(&mut cq), pool.available()), (0, 15));
     /// assert!(cq.poll_one()?.is_none());
-    /// assert_eq!(pool.available(), 16); // none can
+    /// assert_eq!(pool.available(), 16); // no completion can arrive
     ///
     /// # a.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// a.post_send(wr::Send::inline(b"nobody listens"))?;
     /// let a = a.to_error()?;
     /// a.destroy()?;
     /// cq.poll()?.for_each(drop); // fewer than 16
-    /// pool.reclaim(&mut cq); // in the place of one more poll
+    /// pool.reclaim(&mut cq); // instead of one more poll
     /// assert_eq!(pool.available(), 16);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -197,8 +199,8 @@ impl<C, M> Pool<C, M> {
 }
 
 impl<C, M> Arena<C, M> {
-    /// Takes back the buffers that a destroyed or reset queue pair left orphaned, as
-    /// [`Pool::reclaim`] does. Returns how many.
+    /// Returns the orphaned buffers of destroyed or reset queue pairs to the arena. The result
+    /// is their number. See [`Pool::reclaim`].
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -206,9 +208,9 @@ impl<C, M> Arena<C, M> {
     /// #     proverbs::loopback::pair()?;
     /// let arena = pd.create_arena(4096, 8)?;
     /// b.post_recv(wr::Recv::new(arena.take(100).ok_or("no room")?))?; // nothing will arrive
-    /// b.destroy()?;                                                  // and nobody drained it
+    /// b.destroy()?;                                                  // and it was not drained
     /// assert!(cq.poll_one()?.is_none());
-    /// arena.reclaim(&mut cq); // in the place of one more poll
+    /// arena.reclaim(&mut cq); // instead of one more poll
     /// assert_eq!(arena.available(), 4096);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -1,7 +1,7 @@
-//! What a completion queue shares with the queues that complete into it: the memory that it polls
-//! into, the queue that it polls, and the bookings.
+//! The state that a completion queue shares with the queues that complete into it: the memory that
+//! it polls into, the queue that it polls, and the reservations.
 
-#![allow(unsafe_code)] // plain memory that several threads know
+#![allow(unsafe_code)] // plain memory that several threads share
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use crate::counters::budget::Budget;
 use crate::sync::Mutex;
 use crate::sys::types::{ibv_cq, ibv_wc};
 
-/// The number of completions that a poll asks for at most.
+/// The maximum number of completions per poll.
 pub(crate) const BATCH: usize = 16;
 
 /// The inbox is aligned to this, so that a completion in `wcs` finds its inbox.
@@ -24,9 +24,9 @@ const ALIGNMENT: usize = 1024;
 /// # Invariants
 /// - An inbox does not move. It lives as long as the completion queue and the queues that complete
 ///   into it.
-/// - Only the holder of the completion queue, by `&mut` or by what borrows it so, uses `wcs` and
-///   `poller`, and only through raw pointers: completions that were handed out point into `wcs`.
-///   All of `wcs` was zeroed once.
+/// - Only the holder of the completion queue, by `&mut` or by an exclusive borrow, uses `wcs` and
+///   `poller`, and only through raw pointers: completions that were returned point into `wcs`. All
+///   of `wcs` was zeroed once.
 /// - `wcs` is the first field, and shorter than the alignment.
 #[repr(C, align(1024))]
 pub(crate) struct Inbox {
@@ -34,19 +34,20 @@ pub(crate) struct Inbox {
     pub(crate) polled_queue: PolledQueue,
     poller: UnsafeCell<Poller>,
     pub(super) state: Mutex<State>,
-    /// Of a queue that is polled for fields, what is polled in its place.
+    /// The adapter that is polled if the queue has extra fields.
     extended: Option<Extended>,
-    /// Of a queue with a shared budget, what is polled in its place.
+    /// The adapter that is polled if the queue has a shared budget.
     counted: Option<Arc<Counted>>,
-    /// Its entries.
+    /// The entries of the queue.
     pub(super) budget: Arc<Budget>,
-    /// The fields of `extended`. (Here, each poll compares one word: 5 instructions.)
+    /// The fields of `extended`. (Stored here, so that each poll compares one word: 5
+    /// instructions.)
     wc_flags: u64,
-    /// Whether the device is Soft-RoCE, whose flag for an ended key is another one.
+    /// Whether the device is Soft-RoCE, which uses another flag for an invalidated key.
     pub(super) is_soft_roce: bool,
 }
 
-/// No set of fields.
+/// Not a set of fields.
 const NO_FIELDS: u64 = u64::MAX;
 
 static_assertions::const_assert!(size_of::<[ibv_wc; BATCH]>() <= ALIGNMENT);
@@ -60,8 +61,8 @@ unsafe impl Sync for Inbox {}
 /// The poller's state.
 ///
 /// # Invariants
-/// The `left` completions of the batch from `next` on are polled and not handed out. While there
-/// are some, or `watches` or `is_broken` is set, a placeholder takes the queue's place
+/// The `left` completions of the batch from `next` on are polled and not returned yet. While there
+/// are some, or while `watches` or `is_broken` is set, a placeholder is polled instead of the queue
 /// (`Reason::Held`).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Poller {
@@ -69,27 +70,27 @@ pub(crate) struct Poller {
     pub left: u32,
     /// The number of completions polled so far, counted while the cold path was taken.
     pub passed: u64,
-    /// The value of `passed` when the queue was seen empty. Queues known to be gone by then are
-    /// over once the batch has been handed out. `None` unless it `watches`.
+    /// The value of `passed` when the queue was found empty. Queues known to be gone by then are
+    /// over once the batch has been returned. `None` unless it `watches`.
     pub seen_empty_at: Option<u64>,
     /// Whether there are queues that are gone and not over yet.
     pub watches: bool,
-    /// Whether the device reported the completion queue in error. It is not asked again.
+    /// Whether the device reported the completion queue in error. It is not polled again.
     pub is_broken: bool,
 }
 
 impl Poller {
     /// Whether a queue is over that was known to be gone when `then` completions had passed. If so,
-    /// all that was in the completion queue at that time has been polled: the queue was seen empty
-    /// since, or as many completions have passed as it ever held (`largest`: it may have become
-    /// smaller since `then`).
+    /// everything that was in the completion queue at that time has been polled. Either the queue
+    /// was found empty since, or as many completions have passed as it could ever hold (`largest`:
+    /// its capacity may have decreased since `then`).
     pub(super) fn is_over(&self, then: u64, largest: u32) -> bool {
         self.seen_empty_at.is_some_and(|at| then <= at) || self.passed - then >= largest.into()
     }
 }
 
 impl Inbox {
-    /// `extended` polls `queue`, if there is one. `is_shared`: queue pairs take entries as they
+    /// `extended` polls `queue` if it is given. `is_shared`: queue pairs take entries when they
     /// post.
     pub fn new(
         queue: *mut ibv_cq,
@@ -119,21 +120,21 @@ impl Inbox {
     /// The poller's state.
     ///
     /// # Safety
-    /// The caller has the completion queue by `&mut`, or by what borrows it so, and no other
+    /// The caller has the completion queue by `&mut`, or an exclusive borrow of it, and no other
     /// reference to the poller's state.
-    #[allow(clippy::mut_from_ref)] // the cell is for that
+    #[allow(clippy::mut_from_ref)] // that is the purpose of the cell
     pub(crate) unsafe fn poller(&self) -> &mut Poller {
-        // SAFETY: the caller has the completion queue (this function's contract), so it alone uses
-        // the cell (invariant).
+        // SAFETY: the caller has the completion queue (this function's contract), so nothing else
+        // uses the cell (invariant).
         unsafe { &mut *self.poller.get() }
     }
 
-    /// Whether its queue pairs take entries as they post.
+    /// Whether its queue pairs take entries when they post.
     pub(super) fn is_shared(&self) -> bool {
         self.counted.is_some()
     }
 
-    /// Whether it is polled for fields, and for these.
+    /// Whether it is polled for exactly these fields.
     #[inline(always)]
     pub(super) fn is_polled_for(&self, wc_flags: u64) -> bool {
         self.wc_flags == wc_flags
@@ -143,28 +144,28 @@ impl Inbox {
     ///
     /// # Safety
     /// `wc` points into `wcs` of this inbox, which is polled for fields, and was derived from a
-    /// pointer to all of it.
+    /// pointer to the whole inbox.
     pub(super) unsafe fn row_of(&self, wc: *const ibv_wc) -> *const Row {
         // SAFETY: it is polled for fields, so it has `extended` from `new` on; and `wc` is in `wcs`
         // (this function's contract).
         unsafe { self.extended.as_ref().unwrap_unchecked().row(self.index_of(wc)) }
     }
 
-    /// The place of a completion in `wcs`.
+    /// The index of a completion in `wcs`.
     ///
     /// # Safety
-    /// `wc` points into `wcs`, and was derived from a pointer to all of this inbox.
+    /// `wc` points into `wcs`, and was derived from a pointer to the whole inbox.
     #[inline(always)]
     pub(super) unsafe fn index_of(&self, wc: *const ibv_wc) -> usize {
-        // SAFETY: both are in this inbox, some completions apart. (So the division has no rest, and
-        // needs no multiplication: 5 instructions where fields are asked for.)
+        // SAFETY: both are in this inbox, a whole number of completions apart. (So the division is
+        // exact and needs no multiplication: 5 instructions if there are extra fields.)
         unsafe { wc.offset_from(self.wcs.get().cast()) as usize }
     }
 
     /// The inbox that a completion was polled into.
     ///
     /// # Safety
-    /// `wc` points into `wcs` of a live inbox, and was derived from a pointer to all of that inbox.
+    /// `wc` points into `wcs` of a live inbox, and was derived from a pointer to the whole inbox.
     pub(crate) unsafe fn of<'a>(wc: *const ibv_wc) -> &'a Inbox {
         let at = wc.map_addr(|at| at & !(ALIGNMENT - 1)).cast();
         // SAFETY: `wcs` is first and shorter than the alignment, so rounding down gives the inbox,
@@ -173,13 +174,13 @@ impl Inbox {
     }
 }
 
-/// Notes that a completion of a ring was dropped, for its queue pair to find.
+/// Records that a completion of a ring was dropped. Its queue pair looks for it later.
 ///
-/// It promises not to unwind. Otherwise a loop over completions would have to keep the iterator's
-/// fields in memory for the case.
+/// The function promises not to unwind. Otherwise a loop over completions would have to keep the
+/// iterator's fields in memory.
 #[cold]
 #[inline(never)]
-#[allow(improper_ctypes_definitions)] // not for C
+#[allow(improper_ctypes_definitions)] // C does not call it
 pub(super) extern "C" fn note_dropped(wc: *const ibv_wc, wr_id: u64) {
     #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();

@@ -1,5 +1,5 @@
 //! Completion queues and their channels: polling, decoded completions, and the return of buffers
-//! that dropped queues left behind.
+//! that destroyed queues left behind.
 
 // First, because rustdoc shows methods in the order of the modules that define them.
 pub(crate) mod builder;

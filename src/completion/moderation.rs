@@ -11,9 +11,9 @@ use crate::sys::tuning::{MODERATE, ibv_moderate_cq, ibv_modify_cq_attr};
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
-/// When an armed completion queue makes its event (`moderate` of ibv_modify_cq(3)): after so many
-/// completions, or so long after the first of them. Neither can be 0: with a number alone, the
-/// event of a last completion would never come ([R22.1](crate::guide::rules#r22-1)).
+/// When an armed completion queue raises its event (`moderate` of ibv_modify_cq(3)): after a number
+/// of completions, or a period after the first of them. Neither can be 0. With only one of them,
+/// the event of a last completion would never be raised ([R22.1](crate::guide::rules#r22-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -35,35 +35,38 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    /// An event after `cq_count` completions, or after `cq_period` µs; `None` if one of them is 0.
+    /// An event after `cq_count` completions or `cq_period` microseconds; `None` if one of them is
+    /// 0.
     pub fn new(cq_count: u16, cq_period: u16) -> Option<Moderation> {
         let cq_count = NonZeroU16::new(cq_count)?;
         NonZeroU16::new(cq_period).map(|cq_period| Moderation { cq_count, cq_period })
     }
 
-    /// The greatest number of completions for one event.
+    /// The maximum number of completions per event.
     pub fn cq_count(&self) -> u16 {
         self.cq_count.get()
     }
 
-    /// The longest time from a completion to its event, µs.
+    /// The maximum time from a completion to its event, in microseconds.
     pub fn cq_period(&self) -> u16 {
         self.cq_period.get()
     }
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// Has the device moderate the events of this queue (`ibv_modify_cq` with
-    /// `IBV_CQ_ATTR_MODERATE`), or with `None` no longer. It changes when a
-    /// [channel](crate::CompletionChannel) wakes up, and nothing that [`poll`](Self::poll) finds. A
-    /// device may make events sooner. [`Moderation`] has an example.
+    /// Sets event moderation for this queue (`ibv_modify_cq` with `IBV_CQ_ATTR_MODERATE`); `None`
+    /// turns it off. It changes when a [channel](crate::CompletionChannel) wakes up. It does not
+    /// change the results of [`poll`](Self::poll). A device may raise events sooner. [`Moderation`]
+    /// has an example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's,
-    /// [`Limit`](crate::ErrorKind::Limit) if a number exceeds the device's `max_cq_count` or
-    /// `max_cq_period`, otherwise [`Os`](crate::ErrorKind::Os) with the errno.
+    /// - [`ContextMismatch`](crate::ErrorKind::ContextMismatch): the proof belongs to another
+    ///   context.
+    /// - [`Limit`](crate::ErrorKind::Limit): a value exceeds the device's `max_cq_count` or
+    ///   `max_cq_period`.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno otherwise.
     #[doc(alias = "ibv_modify_cq")]
     pub fn moderate(
         &mut self,

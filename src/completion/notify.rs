@@ -1,4 +1,4 @@
-//! Asking a completion queue for an event.
+//! Requesting an event from a completion queue.
 
 #![allow(unsafe_code)] // one verb
 
@@ -11,30 +11,29 @@ use crate::sys::data;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
-/// Which completions raise an event (`solicited_only` of `ibv_req_notify_cq`), for
+/// The completions that raise an event (`solicited_only` of `ibv_req_notify_cq`), for
 /// [`poll_or_arm`](CompletionQueue::poll_or_arm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notify {
-    /// The next one, of whatever kind.
+    /// The next completion of any kind.
     Any,
-    /// The next receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited),
-    /// and on some devices the next failure. Soft-RoCE raises none for a failed or flushed send,
+    /// The next receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited). On
+    /// some devices also the next failure: Soft-RoCE raises no event for a failed or flushed send,
     /// and from Linux 6.12 on none for a flushed receive ([R13.5](crate::guide::rules#r13-5)).
     Solicited,
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// The id by which events name this queue (ibv_get_cq_event(3)).
+    /// The id that identifies this queue in events (ibv_get_cq_event(3)).
     pub fn id(&self) -> CqId {
         self.id
     }
 
-    /// Polls; if there is nothing, arms the queue and polls again (`ibv_req_notify_cq`).
+    /// Polls. If there are no completions, arms the queue and polls again (`ibv_req_notify_cq`).
     ///
-    /// After an empty result it is safe to sleep on the channel's descriptor: every later
-    /// completion raises an event ([R13.3](crate::guide::rules#r13-3)). The queue must have been
-    /// created [on a channel](crate::completion::CqBuilder::channel)
-    /// ([R13.7](crate::guide::rules#r13-7)).
+    /// After an empty result you can sleep on the channel's descriptor: every later completion
+    /// raises an event ([R13.3](crate::guide::rules#r13-3)). The queue must have been created [on a
+    /// channel](crate::completion::CqBuilder::channel) ([R13.7](crate::guide::rules#r13-7)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -52,20 +51,20 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the queue is on no channel
-    /// ([R13.7](crate::guide::rules#r13-7)), EIO if it is dead
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the queue has no channel
+    /// ([R13.7](crate::guide::rules#r13-7)), EIO if it is in error
     /// ([R10.12](crate::guide::rules#r10-12)).
     #[doc(alias = "ibv_req_notify_cq")]
     pub fn poll_or_arm(&mut self, notify: Notify) -> Result<Completions<'_, E>, Error> {
         if self.shared.handle().parents().channel.is_none() {
-            let asked = "the completion queue is on no channel, so nobody would hear of it";
+            let asked = "the completion queue has no completion channel: create it with `context.cq(cqe).channel(&channel)`";
             return Err(Error::os("ibv_req_notify_cq", libc::EINVAL, asked));
         }
         let polled = self.look_for_or_arm(notify)?;
         Ok(self.completions(polled))
     }
 
-    /// Polls; if there is nothing, arms the queue and polls again.
+    /// Polls. If there are no completions, arms the queue and polls again.
     #[inline(always)]
     pub(super) fn look_for_or_arm(&mut self, notify: Notify) -> Result<Polled, Error> {
         let polled = self.look_for()?;

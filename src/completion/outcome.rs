@@ -1,6 +1,6 @@
-//! What a completion says: its outcome, sorted by kind, and its fields.
+//! The outcome of a completion, sorted by kind, and its fields.
 
-#![allow(unsafe_code)] // looks at the header of an entry; reads C structs
+#![allow(unsafe_code)] // reads headers of entries, and C structs
 
 use std::borrow::Cow;
 
@@ -14,7 +14,8 @@ use crate::sys::types::ibv_wc_opcode;
 pub use crate::terms::wc::Direction;
 use crate::work::wc_opcode::WcOpcode;
 
-/// A completion by kind: the result of [`Completion::outcome`] (ibv_poll_cq(3)).
+/// A completion, sorted by kind, with the buffer of its work request. Returned by
+/// [`Completion::outcome`] (ibv_poll_cq(3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -22,7 +23,7 @@ use crate::work::wc_opcode::WcOpcode;
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
 /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
 /// a.post_send(wr::Send::inline(b"hello"))?;
-/// b.to_error()?; // before anything arrived, perhaps
+/// b.to_error()?; // perhaps before the message arrived
 /// let (mut sent, mut received, mut failed) = (0, 0, 0);
 /// while sent + failed == 0 || received + failed == 0 {
 ///     for completion in cq.poll()? {
@@ -41,26 +42,26 @@ use crate::work::wc_opcode::WcOpcode;
 /// ```
 #[derive(Debug)]
 pub enum Outcome<'cq, E: Entry> {
-    /// A send work request of a queue whose every work request completes is done.
+    /// A work request of a send queue with [`SignalAll`](crate::qp::SignalAll) succeeded.
     ///
-    /// On RC the peer's device has acknowledged it; on UC and UD it has been handed to the wire
+    /// On RC the peer's device has acknowledged it. On UC and UD it has only been sent
     /// ([R10.10](crate::guide::rules#r10-10)).
     Sent(Sent<E>),
-    /// A message (or the notice of an RDMA WRITE) has arrived on RC or UC.
+    /// A message arrived on RC or UC, or an RDMA WRITE with immediate completed.
     Received(Received<E>),
-    /// A message has arrived on UD.
+    /// A message arrived on UD.
     Datagram(UdReceived<E>),
-    /// A work request failed or was flushed. Its buffer is back, with unspecified content
+    /// A work request failed or was flushed. The buffer is returned with unspecified contents
     /// ([R11.7](crate::guide::rules#r11-7)).
     Failed(Failed<E>),
-    /// A completion of a selectively signaled send queue: give it to its queue pair's
-    /// [`complete`](crate::QueuePair::complete).
+    /// A completion of a selectively signaled send queue. Pass it to
+    /// [`complete`](crate::QueuePair::complete) of its queue pair.
     Selective(Completion<'cq, E>),
 }
 
 impl<'cq, E: Entry> Outcome<'cq, E> {
-    /// The same, without its hold on the completion queue: it may be kept over the next poll, and
-    /// a method of the struct that has the queue may be called with it.
+    /// Returns the same outcome without the borrow of the completion queue. You can keep it past
+    /// the next poll, and pass it to a `&mut self` method of the struct that owns the queue.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -78,8 +79,8 @@ impl<'cq, E: Entry> Outcome<'cq, E> {
     /// ```
     ///
     /// # Errors
-    /// The completion of a [selectively signaled](Outcome::Selective) queue, which
-    /// [`complete`](crate::QueuePair::complete) takes before the next poll.
+    /// The completion, if it belongs to a [selectively signaled](Outcome::Selective) queue. Pass it
+    /// to [`complete`](crate::QueuePair::complete) before the next poll.
     pub fn detach(self) -> Result<Outcome<'static, E>, Completion<'cq, E>> {
         Ok(match self {
             Outcome::Sent(sent) => Outcome::Sent(sent),
@@ -116,10 +117,10 @@ impl<'cq, E: Entry> Outcome<'cq, E> {
         }
     }
 
-    /// The number that a send without a buffer was given
-    /// ([`with_id`](crate::wr::WorkRequest::with_id)), as [`Completion::id`] has it. It is 0 for
-    /// receives, and for [`Selective`](Outcome::Selective), where
-    /// [`Released`](crate::qp::Released::id) has it.
+    /// The 16-bit id that was assigned to a send without a buffer
+    /// ([`with_id`](crate::wr::WorkRequest::with_id)), as for [`Completion::id`]. It is 0 for
+    /// receives and for [`Selective`](Outcome::Selective); there, use
+    /// [`Released::id`](crate::qp::Released::id).
     #[doc(alias = "wr_id")]
     pub fn id(&self) -> u16 {
         match self {
@@ -130,36 +131,36 @@ impl<'cq, E: Entry> Outcome<'cq, E> {
     }
 }
 
-/// A send that is done: [`Outcome::Sent`] (ibv_poll_cq(3)).
+/// A send that succeeded: [`Outcome::Sent`] (ibv_poll_cq(3)).
 #[derive(Debug)]
 pub struct Sent<E> {
-    /// The entry; `None` if the work request had no buffer.
+    /// The buffer; `None` if the work request had none.
     pub entry: Option<E>,
-    /// The number of a work request without a buffer, as [`Completion::id`] has it.
+    /// The id of a work request without a buffer, as for [`Completion::id`].
     pub id: u16,
     /// The operation.
     pub opcode: WcOpcode,
-    /// The queue pair that did it.
+    /// The number of the queue pair that it was posted to.
     pub qp_num: u32,
 }
 
 /// A work request that failed: [`Outcome::Failed`] (ibv_poll_cq(3)).
 #[derive(Debug)]
 pub struct Failed<E> {
-    /// The entry; `None` if the work request had no buffer.
+    /// The buffer; `None` if the work request had none.
     pub entry: Option<E>,
-    /// The number of a work request without a buffer, as [`Completion::id`] has it.
+    /// The id of a work request without a buffer, as for [`Completion::id`].
     pub id: u16,
-    /// The queue it was on, known from the crate's own counters: an error completion does not say
-    /// ([R10.2](crate::guide::rules#r10-2)).
+    /// The queue that it was posted to. It comes from the crate's own counters, because an error
+    /// completion does not report it ([R10.2](crate::guide::rules#r10-2)).
     pub direction: Direction,
-    /// The queue pair that failed it.
+    /// The number of the queue pair that it was posted to.
     pub qp_num: u32,
-    /// The reason.
+    /// The reason of the failure.
     pub error: WcError,
 }
 
-/// An arrival on RC or UC: [`Outcome::Received`] (ibv_poll_cq(3)).
+/// A message that arrived on RC or UC: [`Outcome::Received`] (ibv_poll_cq(3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -173,33 +174,33 @@ pub struct Failed<E> {
 ///     }
 /// };
 /// assert_eq!((message.data(), message.byte_len), (&b"hello"[..], 5));
-/// assert_eq!(message.segments().collect::<Vec<_>>(), [b"hello"]); // of a `BufList`, one a buffer
+/// assert_eq!(message.segments().collect::<Vec<_>>(), [b"hello"]); // one per buffer
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Received<E> {
-    /// The entry, its length set to what arrived; `None` if the receive had no buffer. A piece of a
-    /// region stays as it was.
+    /// The buffer, with its length set to the bytes that arrived; `None` if the receive had none.
+    /// The length of a region slice does not change.
     pub entry: Option<E>,
     /// The number of bytes that arrived. With [`WcOpcode::RecvRdmaWithImm`] they are in the region
-    /// that the peer wrote to, not in the entry ([R1.5](crate::guide::rules#r1-5)).
+    /// that the peer wrote to, not in `entry` ([R1.5](crate::guide::rules#r1-5)).
     pub byte_len: u32,
-    /// The immediate, in host order.
+    /// The immediate data, in host byte order.
     pub imm_data: Option<u32>,
     /// [`WcOpcode::Recv`] or [`WcOpcode::RecvRdmaWithImm`].
     pub opcode: WcOpcode,
-    /// The queue pair that received it.
+    /// The number of the queue pair that received it.
     pub qp_num: u32,
 }
 
 impl<E: Entry> Completion<'_, E> {
-    /// The operation that was done; `None` if it failed.
+    /// The operation that completed; `None` if it failed.
     #[inline]
     pub fn opcode(&self) -> Option<WcOpcode> {
         self.wc.success().and_then(|success| WcOpcode::from_c(success.opcode()))
     }
 
-    /// The immediate in host order, if this is a receive that brought one
+    /// The immediate data in host byte order, if this is a successful receive with immediate data
     /// ([R10.3](crate::guide::rules#r10-3)).
     #[doc(alias = "IBV_WC_WITH_IMM")]
     #[inline]
@@ -207,8 +208,8 @@ impl<E: Entry> Completion<'_, E> {
         self.arrival()?.imm_data()
     }
 
-    /// Whether the work request was posted to the queue with these counters, and its wr_id is its
-    /// own handle.
+    /// Whether the work request was posted to the queue with these counters and its wr_id
+    /// identifies that queue.
     #[inline(always)]
     pub(crate) fn belongs_to(&self, counters: &QueueCounters) -> bool {
         let word = self.word;
@@ -225,14 +226,14 @@ impl<E: Entry> Completion<'_, E> {
 }
 
 impl Completion<'_, Raw> {
-    /// The wr_id that the work request was posted with;
+    /// The wr_id of the work request, for [`Raw`](crate::memory::Raw) entries;
     /// [`post_recv_unchecked`](crate::QueuePair::post_recv_unchecked) has an example.
     pub fn raw_wr_id(&self) -> u64 {
         self.word as u64
     }
 
-    /// The number of bytes received or read, for a successful receive, READ or atomic; for others
-    /// the device need not say ([R10.5](crate::guide::rules#r10-5)).
+    /// The number of bytes received or read, for a successful receive, READ or atomic. `None`
+    /// otherwise, because the device need not report it ([R10.5](crate::guide::rules#r10-5)).
     pub fn byte_len(&self) -> Option<u32> {
         match self.arrival() {
             Some(arrival) => Some(arrival.byte_len()),
@@ -242,14 +243,14 @@ impl Completion<'_, Raw> {
 }
 
 impl Promised<'_, Success> {
-    /// The number of bytes that a READ or an atomic brought.
+    /// The number of bytes that a READ or an atomic read.
     fn bytes_brought(self) -> Option<u32> {
         const BRING: [ibv_wc_opcode::Type; 3] = [
             ibv_wc_opcode::IBV_WC_RDMA_READ,
             ibv_wc_opcode::IBV_WC_COMP_SWAP,
             ibv_wc_opcode::IBV_WC_FETCH_ADD,
         ];
-        // SAFETY: promised of these opcodes when they succeed.
+        // SAFETY: the field is promised for these opcodes when they succeed.
         BRING.contains(&self.opcode()).then(|| unsafe { (*self.at).byte_len })
     }
 }
@@ -258,15 +259,15 @@ impl_debug!([E: Entry] Completion<'_, E>, |it|
     "Completion(QP {:#x}, {:?})", it.qp_num(), it.status());
 
 impl<C> Received<Buf<C>> {
-    /// The message: empty if the receive had no buffer, or if the data went elsewhere.
+    /// The message; empty if the receive had no buffer, or if the data was written elsewhere.
     pub fn data(&self) -> &[u8] {
         self.entry.as_deref().unwrap_or(&[])
     }
 }
 
 impl<C> Received<BufList<C>> {
-    /// The message: borrowed where it lies in one buffer, else put together in a `Vec`. Without
-    /// that copy it is had from [`segments`](Self::segments).
+    /// The message: borrowed if it lies in one buffer, otherwise copied into a `Vec`. To avoid the
+    /// copy, use [`segments`](Self::segments).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -292,43 +293,42 @@ impl<C> Received<BufList<C>> {
 }
 
 impl<C> Received<AnyBuf<C>> {
-    /// The message: borrowed where it lies in one buffer, else put together in a `Vec`. Without
-    /// that copy it is had from [`segments`](Self::segments).
+    /// The message: borrowed if it lies in one buffer, otherwise copied into a `Vec`. To avoid the
+    /// copy, use [`segments`](Self::segments).
     pub fn data(&self) -> Cow<'_, [u8]> {
         joined(self.segments())
     }
 }
 
 impl Received<SharedBuf> {
-    /// The message: nothing, since nothing is received into shared buffers.
+    /// Always empty, because shared buffers do not receive messages.
     pub fn data(&self) -> &[u8] {
         &[]
     }
 }
 
 impl Received<OpenBuf> {
-    /// The message: nothing, since an open region shows no slice of its bytes. Its `read_at` copies
-    /// them.
+    /// Always empty, because an open region has no slice of its bytes. Use its `read_at`.
     pub fn data(&self) -> &[u8] {
         &[]
     }
 }
 
 impl Received<ReadOnlyBuf> {
-    /// The message: nothing, since no message is received into read-only memory.
+    /// Always empty, because read-only memory does not receive messages.
     pub fn data(&self) -> &[u8] {
         &[]
     }
 }
 
 impl<E: Entry> Received<E> {
-    /// The message, buffer by buffer.
+    /// The message, one slice per buffer.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         segments(&self.entry, 0)
     }
 }
 
-/// All bytes of some segments, borrowed where they are one.
+/// All bytes of some segments, borrowed if there is only one.
 pub(super) fn joined<'e>(mut segments: impl Iterator<Item = &'e [u8]>) -> Cow<'e, [u8]> {
     let Some(first) = segments.next() else { return Cow::Borrowed(&[]) };
     let Some(second) = segments.next() else { return Cow::Borrowed(first) };
@@ -353,7 +353,7 @@ pub(super) fn segments<E: Entry>(
 mod tests {
     use super::*;
 
-    /// One segment is lent; more are all there, in their order.
+    /// One segment is borrowed. Several are joined in order.
     #[test]
     fn segments_are_joined() {
         let of = |segments: &[&'static [u8]]| joined(segments.iter().copied());

@@ -1,6 +1,6 @@
 //! Polling: from `ibv_wc` to completions.
 
-#![allow(unsafe_code)] // polls, and reads what was polled
+#![allow(unsafe_code)] // polls, and reads polled C structs
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -17,7 +17,7 @@ use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
 /// The `left` completions from `at` on, which were polled. The poller no longer counts them, so
-/// nobody else hands them out.
+/// they are not returned twice.
 #[must_use = "else they are lost"]
 pub(super) struct Polled {
     at: *const ibv_wc,
@@ -31,15 +31,14 @@ impl Polled {
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// Polls (`ibv_poll_cq`): returns up to 16 completions, those that are there.
+    /// Returns up to 16 available completions, without blocking (`ibv_poll_cq`).
     ///
-    /// The next poll hands out what the iterator did not. An error means that the completion queue
-    /// is dead ([R10.12](crate::guide::rules#r10-12)): its device is not asked again, and every
-    /// later poll returns the error. Outstanding work then comes back when its queue pair is gone.
+    /// If you stop iterating early, the next poll returns the rest.
     ///
-    /// What destroyed queue pairs left behind, room and buffers, comes back by itself: with the
-    /// next poll after the completion queue was seen empty (a poll that returns fewer than 16 has
-    /// seen it), or after as many completions as the queue holds.
+    /// Polling also finishes destroyed queue pairs: it returns their buffers and releases their
+    /// reserved entries. This happens at the next poll after the completion queue was found empty,
+    /// or after as many completions as it can hold. A poll that returns fewer than 16 completions
+    /// found the queue empty.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -60,9 +59,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EIO: the completion queue overran or
-    /// its device is gone, and stays so ([R10.12](crate::guide::rules#r10-12)). No entry is lost:
-    /// they come back when their queue pairs are gone.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with EIO: the completion queue overran or its device
+    /// is gone ([R10.12](crate::guide::rules#r10-12)). The device is not polled again, and every
+    /// later poll returns the same error. Buffers in flight are returned when their queue pairs are
+    /// destroyed.
     #[doc(alias = "ibv_poll_cq")]
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
@@ -70,7 +70,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         Ok(self.completions(polled))
     }
 
-    /// Like [`poll`](Self::poll), for one completion at most.
+    /// Like [`poll`](Self::poll), but returns at most one completion.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -91,12 +91,11 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[inline(always)]
     pub fn poll_one(&mut self) -> Result<Option<Completion<'_, E>>, Error> {
         let count = self.ask(1);
-        // SAFETY: it was polled just now, from this queue, and is handed out once, here.
+        // SAFETY: it was polled just now, from this queue, and is returned once, here.
         Ok(self.find_one(count)?.map(|at| unsafe { Completion::new(at) }))
     }
 
-    /// Where the next completion is, which is to be handed out, after a poll of one that returned
-    /// `count`.
+    /// The address of the next completion to return, after a poll of one that returned `count`.
     #[inline(always)]
     pub(super) fn find_one(&mut self, count: i32) -> Result<Option<*const ibv_wc>, Error> {
         if count > 0 {
@@ -106,20 +105,21 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         Ok(if first.is_empty() { None } else { Some(first.at) })
     }
 
-    /// Polls for at most `most` completions and returns what `ibv_poll_cq` does. While the cold
-    /// path has something to do, a placeholder is polled instead, and the result is negative
-    /// (`PLACEHOLDER`): 0 says that the device's queue is empty.
+    /// Polls for at most `most` completions and returns the result of `ibv_poll_cq`. While the cold
+    /// path has work to do, a placeholder is polled instead, and the result is negative
+    /// (`PLACEHOLDER`). So 0 means that the device's queue is empty.
     #[inline(always)]
     pub(super) fn ask(&mut self, most: i32) -> i32 {
         let inbox = self.inbox.0;
         // SAFETY: the inbox lives as long as `shared`.
         let polled = unsafe { &(*inbox).polled_queue }.polled.load(Ordering::Relaxed);
-        // SAFETY: the queue polled is live: the device's, or a placeholder, which is static. The
-        // inbox has room for `most`, and no completion in it is left.
+        // SAFETY: the queue that is polled is live: it is the queue of the device, or a static
+        // placeholder. The inbox has room for `most` completions, and contains no unreturned
+        // completion.
         unsafe { data::poll_cq(polled, most, inbox.cast::<ibv_wc>().cast_mut()) }
     }
 
-    /// Polls, as `poll` does. What was found is to be handed out (`completions`).
+    /// Polls like `poll`. The caller returns the result to the program (`completions`).
     #[inline(always)]
     pub(super) fn look_for(&mut self) -> Result<Polled, Error> {
         let count = self.ask(BATCH as i32);
@@ -132,7 +132,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         if count > 0 {
             return Ok(Polled { at: self.inbox.0.cast(), left: count as u32 });
         }
-        // (As `find` asks first.)
+        // (`find` polls first.)
         if count == 0 {
             return Ok(Polled { at: ptr::null(), left: 0 });
         }
@@ -142,13 +142,13 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         }
     }
 
-    /// Hands out what was polled last.
+    /// Returns the completions of the last poll.
     #[inline(always)]
     pub(super) fn completions(&mut self, polled: Polled) -> Completions<'_, E> {
         Completions::new(polled.at, polled.left)
     }
 
-    /// Fills the batch if it is empty; returns whether it has completions.
+    /// Fills the batch if it is empty. Returns whether it has completions.
     pub(crate) fn fetch(&mut self) -> Result<bool, Error> {
         if self.poller().left == 0 {
             let count = self.ask(BATCH as i32);
@@ -161,13 +161,13 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         Ok(self.poller().left != 0)
     }
 
-    /// Notes that the `left` completions from `next` on are polled and not handed out yet.
+    /// Records that the `left` completions from `next` on are polled and not returned yet.
     pub(crate) fn keep(&mut self, next: u32, left: u32) {
         // SAFETY: `self` is the completion queue of this inbox.
         unsafe { keep(&self.shared, next, left) };
     }
 
-    /// Like `find`, and takes the first completion out of the batch.
+    /// Like `find`, but also takes the first completion out of the batch.
     #[cold]
     #[inline(never)]
     fn find_first(&mut self, count: i32) -> Result<Polled, Error> {
@@ -177,7 +177,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         }
     }
 
-    /// Takes the next completions, `most` at most, out of the batch.
+    /// Takes up to `most` completions out of the batch.
     fn take(&mut self, most: u32) -> Polled {
         let inbox = self.inbox.0;
         let poller = self.poller();
@@ -191,19 +191,20 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         Polled { at, left }
     }
 
-    /// Hands out all of the batch.
+    /// Returns the whole batch.
     pub(crate) fn hand_out(&mut self) -> Completions<'_, E> {
-        // The batch counts as empty until the iterator is dropped. A forgotten iterator loses what
-        // it did not hand out, but nothing is handed out twice.
+        // The batch counts as empty until the iterator is dropped. A leaked iterator loses its
+        // remaining completions, but no completion is returned twice.
         let polled = self.take(BATCH as u32);
         self.completions(polled)
     }
 }
 
-/// The completions of one poll (`ibv_poll_cq`), an iterator. They borrow the completion queue, so
-/// none outlives the next poll.
+/// An iterator over the completions of one poll (`ibv_poll_cq`). They borrow the completion queue,
+/// so they must be gone before the next poll.
 ///
-/// `for_each` and `fold` are the fastest ways through them: they take four at a time.
+/// `for_each` and `fold` are the fastest ways to consume it, because they process four completions
+/// at a time.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -216,11 +217,12 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 /// ```
 pub struct Completions<'cq, E: Entry> {
     // Invariants:
-    // `more`, less one, completions from `at` on, in an inbox, are polled and not handed out. If
-    // there are any, `at` was derived from a pointer to all of that inbox. The poller's part of it
-    // is borrowed for `'cq` and says that nothing is left.
+    // `more - 1` completions from `at` on, in an inbox, are polled and not returned. If there are
+    // any, `at` was derived from a pointer to the whole inbox. The poller's part of the inbox is
+    // borrowed for `'cq` and records no remaining completions.
     at: *const ibv_wc,
-    /// One more than there are: so that counting down finds the end (2 instructions a completion).
+    /// One more than the number left, so that counting down finds the end (2 instructions a
+    /// completion).
     more: u32,
     _queue: PhantomData<(&'cq mut Inbox, E)>,
 }
@@ -243,7 +245,7 @@ impl<'cq, E: Entry> Completions<'cq, E> {
         self.left() == 0
     }
 
-    /// Where the next one is, if one is left.
+    /// The address of the next completion, if one is left.
     #[inline(always)]
     pub(super) fn first(&self) -> Option<*const ibv_wc> {
         if self.left() == 0 { None } else { Some(self.at) }
@@ -254,8 +256,8 @@ impl<'cq, E: Entry> Completions<'cq, E> {
     #[inline(always)]
     unsafe fn pull(&mut self) -> Completion<'cq, E> {
         self.more -= 1;
-        // SAFETY: as some were left, the one at `at` is in the batch and not handed out
-        // (invariant), and `at` moves at most one past the last.
+        // SAFETY: some were left, so the one at `at` is in the batch and not returned (invariant),
+        // and `at` moves at most one past the last.
         unsafe {
             let completion = Completion::new(self.at);
             self.at = self.at.add(1);
@@ -274,7 +276,7 @@ impl<'cq, E: Entry> Iterator for Completions<'cq, E> {
         }
         // SAFETY: some are left.
         let completion = unsafe { self.pull() };
-        // Else a loop has a second count, that of what was taken (2 instructions a poll).
+        // Otherwise a loop keeps a second count, of the completions taken (2 instructions a poll).
         self.more = black_box(self.more);
         Some(completion)
     }
@@ -306,8 +308,8 @@ impl<E: Entry> Drop for Completions<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.left() != 0 {
-            // SAFETY: some are left, so `at` is in an inbox and was derived from all of it
-            // (invariant); the completion queue is borrowed until here.
+            // SAFETY: some are left, so `at` is in an inbox and was derived from the whole inbox
+            // (invariant). The completion queue is borrowed until here.
             unsafe { put_back(self.at, self.left()) };
         }
     }
@@ -316,27 +318,27 @@ impl<E: Entry> Drop for Completions<'_, E> {
 /// Leaves `left` completions from `at` on to the next poll.
 ///
 /// # Safety
-/// They are in an inbox, `at` was derived from a pointer to all of it, and the caller has its
+/// They are in an inbox, `at` was derived from a pointer to the whole inbox, and the caller has its
 /// completion queue or the exclusive borrow of it.
 #[cold]
 unsafe fn put_back(at: *const ibv_wc, left: u32) {
-    // SAFETY: `at` is in an inbox, and derived from all of it; the caller has its completion queue,
-    // so the inbox is live (this function's contract). That it is found from here spares the
-    // iterator a field, which a loop would keep in memory (2 instructions a poll).
+    // SAFETY: `at` is in an inbox and derived from the whole inbox; the caller has its completion
+    // queue, so the inbox is live (this function's contract). Finding the inbox from `at` saves a
+    // field of the iterator, which a loop would keep in memory (2 instructions a poll).
     unsafe {
         let inbox = Inbox::of(at);
         keep(inbox, inbox.index_of(at) as u32, left);
     }
 }
 
-/// Notes that the `left` completions from `next` on are polled and not handed out yet.
+/// Records that the `left` completions from `next` on are polled and not returned yet.
 ///
 /// # Safety
 /// The caller has the completion queue of the inbox or the exclusive borrow of it. (Completions
-/// that were handed out point into `wcs`, which is not touched.)
+/// that were returned point into `wcs`, which is not touched.)
 unsafe fn keep(inbox: &Inbox, next: u32, left: u32) {
-    // SAFETY: the completion queue is the caller's, so there is no other reference to the poller's
-    // part.
+    // SAFETY: the caller has the completion queue, so there is no other reference to the poller's
+    // state.
     let poller = unsafe { inbox.poller() };
     debug_assert!(poller.left == 0 && (next + left) as usize <= BATCH);
     if left != 0 {

@@ -1,44 +1,44 @@
-//! Selects the queue that a poll asks: the device's own, or a placeholder without completions.
+//! Selects the queue that a poll reads: the device's own, or a placeholder without completions.
 //!
-//! A poll looks at what it got anyway, so the hot path needs no check of its own: code that has
-//! work for the poller puts a placeholder in the place of the queue, whose answer is no device's,
-//! and the next poll takes the cold path, even on a completion queue that is never empty. A branch
-//! in its place costs 2 instructions a poll.
+//! A poll checks its result anyway, so the hot path needs no extra check. Code that has work for
+//! the poller replaces the queue with a placeholder, which returns a value that no device returns.
+//! The next poll then takes the cold path, even on a completion queue that is never empty. A branch
+//! instead would cost 2 instructions a poll.
 //!
 //! # Why no reason is lost
 //!
-//! The pointer itself encodes the reasons: there is one placeholder for each set of them. So there
-//! is one atomic, every change is one read-modify-write of it, and all threads agree on their
-//! order. A reason given before the poller takes it is taken. A reason given after that stays in
-//! the pointer, and the poll after that finds it. No store puts an old value back that could hide a
+//! The pointer itself encodes the reasons: there is one placeholder for each set of reasons. So
+//! there is one atomic, every change is one read-modify-write of it, and all threads agree on their
+//! order. The poller takes every reason that was set before. A reason that is set later stays in
+//! the pointer, and the following poll finds it. No store can restore an old value that hides a
 //! reason.
 //!
-//! What was written before a reason was given is visible to the thread that takes it: every change
-//! releases, and `take` acquires from the change before it, which is the giver's or continues the
-//! giver's release sequence.
+//! Writes before a reason is set are visible to the thread that takes it. Every change releases,
+//! and `take` acquires from the previous change, which set the reason or continues its release
+//! sequence.
 //!
-//! The poll itself reads without ordering. On the thread that gave the reason it reads the
-//! placeholder at once, on others as soon as the store arrives. Whatever it then asks, queue or
-//! placeholder, lives as long as the poller.
+//! The poll itself loads without ordering. On the thread that set the reason it loads the
+//! placeholder at once, on others as soon as the store arrives. The queue or placeholder that it
+//! then polls lives as long as the poller.
 
-#![allow(unsafe_code)] // C objects of our own, and their function
+#![allow(unsafe_code)] // our C objects, and their function
 
 use std::ffi::c_int;
 
 use crate::sync::{AtomicPtr, Ordering};
 use crate::sys::types::{ibv_context, ibv_cq, ibv_wc, zeroed};
 
-/// Why the cold path must run before the device's queue is asked.
+/// Why the cold path must run before the device's queue is polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// Completions of an earlier poll are left, or the poller wants each poll to take the cold
-    /// path. Given and taken by the poller alone.
+    /// path. Only the poller sets and takes it.
     Held = 1,
-    /// A queue that completes here is gone. Given by any thread.
+    /// A queue that completes here is gone. Any thread sets it.
     Dead = 2,
 }
 
-/// Queues that have no completions: one for each set of reasons that is not empty.
+/// Queues that have no completions: one for each non-empty set of reasons.
 struct Placeholders {
     cqs: [ibv_cq; 3],
     context: ibv_context,
@@ -57,15 +57,16 @@ static PLACEHOLDERS: Placeholders = Placeholders {
     },
 };
 
-/// The result of a poll of a placeholder, which no device returns as an error: those are -1 or a
-/// negative errno.
+/// The result of polling a placeholder. No device returns it as an error, because device errors are
+/// -1 or a negative errno.
 ///
-/// As it is negative, 0 says that the device's queue was asked and is empty, and nothing else is
-/// looked at (4 instructions a poll that finds nothing). A device that answered so would be asked
-/// once more, by the cold path, and then believed.
+/// It is negative, so 0 means that the device's queue was polled and is empty, without a further
+/// check (4 instructions a poll that finds nothing). If a device did return this value, the cold
+/// path would poll it once more and use that result.
 pub(super) const PLACEHOLDER: c_int = c_int::MIN;
 
-/// The poll function of a placeholder: the poller takes its cold path. No user code runs in here.
+/// The poll function of a placeholder. It makes the poller take its cold path. No user code runs in
+/// here.
 unsafe extern "C" fn nothing(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int {
     PLACEHOLDER
 }
@@ -73,7 +74,7 @@ unsafe extern "C" fn nothing(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int 
 /// # Invariants
 /// `polled` is `queue`, or the placeholder at `reasons - 1`.
 pub(crate) struct PolledQueue {
-    /// The queue that a poll asks, which loads it without ordering.
+    /// The queue that a poll reads. Polls load it without ordering.
     pub(super) polled: AtomicPtr<ibv_cq>,
     queue: *mut ibv_cq,
 }
@@ -83,12 +84,12 @@ impl PolledQueue {
         PolledQueue { polled: AtomicPtr::new(queue), queue }
     }
 
-    /// The device's queue, even while a placeholder takes its place.
+    /// The device's queue, even while a placeholder is installed.
     pub(crate) fn queue(&self) -> *mut ibv_cq {
         self.queue
     }
 
-    /// Test only: whether a placeholder takes the queue's place, as far as this thread knows.
+    /// Test only: whether this thread sees a placeholder.
     #[cfg(test)]
     pub(crate) fn is_on(&self) -> bool {
         self.polled.load(Ordering::Relaxed) != self.queue
@@ -99,7 +100,7 @@ impl PolledQueue {
         self.change(|reasons| reasons | reason as usize);
     }
 
-    /// Takes a reason; returns whether it was given.
+    /// Takes a reason. Returns whether it was set.
     pub(crate) fn take(&self, reason: Reason) -> bool {
         self.change(|reasons| reasons & !(reason as usize)) & reason as usize != 0
     }

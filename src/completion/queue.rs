@@ -16,19 +16,20 @@ use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, InLane, Threads};
 
-/// Keeps a completion on the thread that polled it: the counters that it moves have one writer.
+/// Keeps a completion on the thread that polled it, because only one thread may write the counters
+/// that it updates.
 ///
-/// The type is neither `Send` nor `Sync`, and has a name for the error message.
+/// The type is neither `Send` nor `Sync`, and its name appears in the error message.
 pub(crate) type OneThread = dyn SendIntoEntryInstead;
 
 /// Appears in the `!Send` diagnostic of [`Completion`].
 pub(crate) trait SendIntoEntryInstead {}
 
-/// A completion queue (`ibv_create_cq`) of queues whose entry type is `E`.
+/// A completion queue (`ibv_create_cq`). `E` is the entry type of the queues that complete into it.
 ///
-/// A queue books its share of the capacity when it attaches, so the completion queue cannot overrun
-/// ([R9.9](crate::guide::rules#r9-9)). It belongs to one thread at a time, since polling takes
-/// `&mut`; that is why nothing locks.
+/// A queue reserves its share of the capacity when it is created, so the completion queue cannot
+/// overrun ([R9.9](crate::guide::rules#r9-9)). Polling requires `&mut`, so only one thread at a
+/// time uses a completion queue, without locks.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -36,21 +37,21 @@ pub(crate) trait SendIntoEntryInstead {}
 /// let cq: CompletionQueue = context.create_cq(64)?;
 /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
 /// assert_eq!(cq.capacity() - cq.unbooked(), 8 + 1 + 8); // the sends, a drain, the receives
-/// let cq = cq.destroy().unwrap_err().into_object(); // `qp` completes into it: refused, and back
+/// let cq = cq.destroy().unwrap_err().into_object(); // fails, because `qp` completes into it
 /// drop(qp);
 /// cq.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `L` is [`AnyThread`], or [`InLane`] for a queue of a [`Lane`](crate::device::Lane), which stays
-/// on its thread.
+/// `L` is [`AnyThread`], or [`InLane`] for a queue of a [`Lane`](crate::device::Lane), which is not
+/// `Send`.
 #[doc(alias = "ibv_cq")]
 pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
     // Invariants:
-    // - `inbox` is that of `shared`. It is a raw pointer, since completions that are held point
-    //   into it.
+    // - `inbox` is the inbox of `shared`. It is a raw pointer, because completions that are held
+    //   point into it.
     // - `shared` keeps the counters of every queue that completes here until none of its
-    //   completions can come any more.
+    //   completions can arrive any more.
     pub(super) inbox: At,
     pub(super) shared: Arc<CqShared>,
     pub(super) id: CqId,
@@ -58,34 +59,34 @@ pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
     pub(super) _types: PhantomData<(E, L, OneThread)>,
 }
 
-/// The address of the inbox, which any thread may know.
+/// The address of the inbox, for use on any thread.
 #[derive(Clone, Copy)]
 pub(super) struct At(pub(super) *const Inbox);
 
-// SAFETY: an inbox may be known to and used by any thread, as `Inbox` says.
+// SAFETY: any thread may refer to and use an inbox (see `Inbox`).
 unsafe impl Send for At {}
-// SAFETY: an inbox is `Sync`, and nothing writes through this pointer to it.
+// SAFETY: an inbox is `Sync`, and nothing is written to it through this pointer.
 unsafe impl Sync for At {}
 
-// SAFETY: the queue hands out entries, which are `Send`. Completions borrow it and stay on its
-// thread. A queue of a lane is not `Send`, as `InLane` is not.
+// SAFETY: the queue returns entries, which are `Send`. Completions borrow it and stay on their
+// thread. A queue of a lane is not `Send`, because `InLane` is not.
 unsafe impl<E: Entry + Send, L: Threads + Send> Send for CompletionQueue<E, L> {}
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// The number of completions that it holds, as the device granted: at least as many as asked
-    /// for.
+    /// The number of completions that it can hold, as granted by the device: at least the requested
+    /// number.
     #[doc(alias = "cqe")]
     pub fn capacity(&self) -> u32 {
         self.shared.capacity()
     }
 
-    /// The number of entries that no queue has booked ([R9.9](crate::guide::rules#r9-9)).
+    /// The number of entries that no queue has reserved ([R9.9](crate::guide::rules#r9-9)).
     pub fn unbooked(&self) -> u32 {
         self.shared.unbooked()
     }
 
-    /// Gives the queue room for at least `cqe` completions (`ibv_resize_cq`): more, or less, but
-    /// not less than its queues have booked.
+    /// Resizes the queue to hold at least `cqe` completions (`ibv_resize_cq`). It can grow, and it
+    /// can shrink down to the entries that its queues have reserved.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -94,7 +95,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
     /// let mut cq: CompletionQueue = context.create_cq(17)?;
     /// let depth = Depth { send: 8, recv: 8 };
-    /// let one = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?; // books all of it
+    /// let one = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?; // reserves all entries
     /// assert!(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).is_err());
     /// cq.resize(34)?;
     /// let two = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
@@ -105,10 +106,12 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// ```
     ///
     /// # Errors
-    /// The queue is as before. [`Booked`](crate::ErrorKind::Booked);
-    /// [`Limit`](crate::ErrorKind::Limit) if `cqe` exceeds the device's `max_cqe`, or the device
-    /// granted less (then it has what was granted); otherwise [`Os`](crate::ErrorKind::Os) with the
-    /// errno: EINVAL if it holds more completions than that, EOPNOTSUPP if the device cannot do it.
+    /// The queue is unchanged.
+    /// - [`Booked`](crate::ErrorKind::Booked): its queues have reserved more than `cqe` entries.
+    /// - [`Limit`](crate::ErrorKind::Limit): `cqe` exceeds the device's `max_cqe`, or the device
+    ///   granted less. In the second case the queue has the granted size.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it holds more than `cqe`
+    ///   completions, EOPNOTSUPP if the device cannot resize.
     #[doc(alias = "ibv_resize_cq")]
     pub fn resize(&mut self, cqe: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_resize_cq";
@@ -117,7 +120,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         within_limit(VERB, &context, cqe)?;
         self.shared.resize(cqe, || {
             let resize = handle.control().resize_cq;
-            // SAFETY: the queue is live, and `&mut` keeps others from polling and resizing it.
+            // SAFETY: the queue is live, and `&mut` excludes other polls and resizes.
             let resized = unsafe { resize(handle.as_ptr(), cqe as i32) };
             resized.map_err(|errno| Error::os(VERB, errno, format!("cqe {cqe}")))?;
             // SAFETY: the same; `cqe` is as the device left it.
@@ -131,14 +134,14 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 
     pub(crate) fn is_on(&self, channel: &Arc<handle::Channel>) -> bool {
         let mine = &self.shared.handle().parents().channel;
-        // (One comparison: the address of another channel is not null either.)
+        // (One comparison is enough: the address of another channel is not null either.)
         std::ptr::eq(mine.as_ref().map_or(std::ptr::null(), Arc::as_ptr), Arc::as_ptr(channel))
     }
 
-    /// Takes back the [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::memory::OpenBuf)
-    /// handles that destroyed or reset queue pairs left orphaned, as
-    /// [`Pool::reclaim`](crate::Pool::reclaim) does for buffers. Polls bring them back too, under
-    /// the same condition. Returns how many.
+    /// Returns the orphaned [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::memory::OpenBuf)
+    /// handles of destroyed or reset queue pairs. The result is their number. See
+    /// [`Pool::reclaim`](crate::Pool::reclaim), which does this for buffers. Polls also return
+    /// them, under the same conditions.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -148,10 +151,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// #     proverbs::loopback::pair_of::<Fanout>()?;
     /// let record = pool.take().ok_or("no buffer")?.freeze();
     /// a.post_send(wr::Send::new(record))?; // the peer has no receive, so it waits
-    /// let a = a.reset()?; // and nobody drained it
+    /// let a = a.reset()?; // and it was not drained
     /// assert_eq!((cq.reclaim_handles(), pool.available()), (0, 15)); // a completion may still come
     /// while cq.poll_one()?.is_some() {}
-    /// // With the poll that found nothing.
+    /// // After the poll that found nothing.
     /// assert_eq!((cq.reclaim_handles(), pool.available()), (0, 16));
     /// # drop(a);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -160,15 +163,15 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.settle_now().give_back().handles
     }
 
-    /// Destroys the completion queue (`ibv_destroy_cq`). Queues that complete into it must be gone;
-    /// buffers that they left go back to their pools ([how a queue pair
+    /// Destroys the completion queue (`ibv_destroy_cq`). The queues that complete into it must be
+    /// destroyed first. The buffers that they left are returned to their pools ([how a queue pair
     /// ends](crate::qp#how-a-queue-pair-ends)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY
-    /// if queue pairs complete into it, or a shared receive queue of XRC does.
+    /// The queue, with [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno: EBUSY if queue pairs
+    /// or XRC shared receive queues complete into it.
     #[doc(alias = "ibv_destroy_cq")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_cq";
@@ -188,7 +191,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         closed.map_err(|errno| Refused::new(self, Error::os(VERB, errno, "")))
     }
 
-    /// Gives back the entries of all completions that are there.
+    /// Returns the entries of all available completions.
     fn discard(&mut self) {
         drop_each(&mut std::iter::from_fn(|| {
             let is_left = !self.shared.handle().is_closed() && matches!(self.fetch(), Ok(true));
@@ -198,8 +201,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 }
 
 impl<E: Entry> CompletionQueue<E, InLane> {
-    /// Whether the provider was told that one thread uses the queue. If not, the device has no such
-    /// queues, and this one is as any other ([R17.2](crate::guide::rules#r17-2)).
+    /// Whether the provider created the queue for use by a single thread. If not, the device does
+    /// not support such queues, and this one is like any other
+    /// ([R17.2](crate::guide::rules#r17-2)).
     pub fn is_single_threaded(&self) -> bool {
         self.is_single_threaded
     }
@@ -207,7 +211,7 @@ impl<E: Entry> CompletionQueue<E, InLane> {
 
 impl<E: Entry, L: Threads> Drop for CompletionQueue<E, L> {
     fn drop(&mut self) {
-        /// Closes the inbox at the end, even if an entry panics when dropped.
+        /// Closes the inbox at the end, even if dropping an entry panics.
         struct Close<'a>(&'a CqShared);
 
         impl Drop for Close<'_> {
@@ -221,7 +225,7 @@ impl<E: Entry, L: Threads> Drop for CompletionQueue<E, L> {
         let shared = self.shared.clone();
         let _close = Close(&shared);
         self.discard();
-        // The completions that a device leaves of these are discarded, too.
+        // Their remaining completions are discarded, too.
         self.end_deferred();
         self.discard();
     }

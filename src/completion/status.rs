@@ -11,7 +11,7 @@ pub use crate::terms::wc::WcStatus;
 /// # use proverbs::prelude::*;
 /// use proverbs::completion::WcError;
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, .. } = proverbs::loopback::pair()?;
-/// let gone = RemoteSlice::<RemoteWrite>::from_parts(0x1000, 8, 0xbad); // a key that nobody gave
+/// let gone = RemoteSlice::<RemoteWrite>::from_parts(0x1000, 8, 0xbad); // not a valid key
 /// a.post_send(wr::RdmaWrite::inline(b"8 bytes!", gone.write()))?;
 /// let error: WcError = loop {
 ///     if let Some(completion) = cq.poll_one()? {
@@ -28,9 +28,9 @@ pub use crate::terms::wc::WcStatus;
 pub struct WcError {
     /// The status.
     pub status: WcStatus,
-    /// The vendor's code, a hint for readers who know the device.
+    /// The vendor's error code. Its meaning depends on the device.
     pub vendor_err: u32,
-    /// The number of the queue pair, which is in the error state now (on UC and UD perhaps in SQE,
+    /// The number of the queue pair, which is now in the error state (on UC and UD possibly in SQE,
     /// [R8.16](crate::guide::rules#r8-16)).
     pub qp_num: u32,
 }
@@ -44,7 +44,7 @@ impl fmt::Display for WcError {
 impl std::error::Error for WcError {}
 
 impl WcError {
-    /// That of a completion that is no success.
+    /// The error of a completion that did not succeed.
     #[inline(always)]
     pub(super) fn of(wc: Promised<'_>) -> Self {
         #[cfg(feature = "tracing")]
@@ -57,7 +57,7 @@ impl WcError {
     }
 }
 
-/// Reports a cause. The flushes that follow it are not reported.
+/// Reports an original failure. The flushes that follow it are not reported.
 #[cfg(feature = "tracing")]
 #[cold]
 fn trace(wc: Promised<'_>) {
@@ -70,11 +70,11 @@ fn trace(wc: Promised<'_>) {
     }
 }
 
-/// As `WcError::of`, out of line and in two registers, because what is passed by reference must be
-/// in memory.
+/// Like `WcError::of`, but out of line and in two registers, because values passed by reference
+/// must be in memory.
 #[cold]
 #[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, not for C
+#[allow(improper_ctypes_definitions)] // `extern "C"` promises not to unwind
 pub(super) extern "C" fn error_of(wc: Promised<'_>) -> WcError {
     WcError::of(wc)
 }

@@ -1,7 +1,7 @@
-//! What the public interface does not show: which polls take the cold path, and what is kept of
-//! queues that are gone.
+//! Tests of properties that the public interface does not show: which polls take the cold path, and
+//! which state of destroyed queues is kept.
 
-#![allow(unsafe_code)] // one value that threads share, and a limit of the process
+#![allow(unsafe_code)] // a value shared by threads, and a process limit
 
 use crate::provider_tests::device_with;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn a_stand_in_is_asked_as_long_as_there_is_a_reason() {
     let queue = &raw mut queue;
     let polled_queue = PolledQueue::new(queue);
     for reason in [Reason::Held, Reason::Dead] {
-        assert!(!polled_queue.take(reason) && !polled_queue.is_on(), "nobody gave it");
+        assert!(!polled_queue.take(reason) && !polled_queue.is_on(), "it was not set");
         for _ in 0..2 {
             polled_queue.give(reason);
             assert!(polled_queue.is_on() && polled_queue.polled.load(Ordering::Relaxed) != queue);
@@ -40,7 +40,7 @@ fn a_stand_in_is_asked_as_long_as_there_is_a_reason() {
     assert!(polled_queue.take(Reason::Dead) && !polled_queue.is_on());
 }
 
-/// A change that another comes before is made of what that left.
+/// A change that loses a race is repeated on the new value.
 #[test]
 fn a_change_of_reasons_is_made_of_what_is_there() {
     let polled_queue = PolledQueue::new(std::ptr::null_mut());
@@ -51,20 +51,21 @@ fn a_change_of_reasons_is_made_of_what_is_there() {
         }
         reasons | Reason::Held as usize
     });
-    // A weak compare-and-swap may fail without another change: then there are more turns.
+    // A weak compare-and-swap may fail without another change. Then it is repeated.
     assert_eq!(before, Reason::Dead as usize);
     assert!(turns.get() >= 2, "{} turns", turns.get());
     assert!(polled_queue.take(Reason::Dead) && polled_queue.is_on());
     assert!(polled_queue.take(Reason::Held) && !polled_queue.is_on());
 }
 
-/// Two threads give reasons at once, and a third takes them: each is taken, and no loop is endless.
+/// Two threads set reasons at the same time, and a third takes them. Each reason is taken, and the
+/// loops end.
 #[test]
 fn reasons_of_several_threads() {
     const TIMES: usize = if cfg!(miri) { 50 } else { 20_000 };
-    /// A switch may be known to any thread; its queue is never asked here.
+    /// Any thread may refer to a switch. Its queue is never polled here.
     struct Shared(PolledQueue);
-    // SAFETY: its pointers are compared, and not followed.
+    // SAFETY: its pointers are compared, and not dereferenced.
     unsafe impl Sync for Shared {}
     let shared = Shared(PolledQueue::new(std::ptr::null_mut()));
     let shared = &shared;
@@ -97,8 +98,8 @@ fn empty(cq: &mut CompletionQueue) {
     }
 }
 
-/// What a queue pair leaves is kept as long as something of it may come, and the cold path taken as
-/// long as something is to be done there.
+/// The state of a destroyed queue pair is kept while its completions may arrive, and the cold path
+/// is taken while it has work to do.
 #[test]
 fn polls_are_as_quick_as_before() {
     let context = Fabric::new().open_device();
@@ -138,8 +139,8 @@ fn polls_are_as_quick_as_before() {
     }
 }
 
-/// A server makes queue pairs and drops them: nothing is kept of those that are gone, where they
-/// only sent either.
+/// A server creates and drops queue pairs. No state of destroyed ones is kept, even on the
+/// completion queue of their sends.
 #[test]
 fn queue_pairs_that_were_deferred_are_forgotten() {
     let context = Fabric::new().open_device();
@@ -162,8 +163,8 @@ fn queue_pairs_that_were_deferred_are_forgotten() {
     }
 }
 
-/// Another thread may have destroyed a deferred queue pair by the time that its completion queue
-/// hears of it: then it is over as any other.
+/// Another thread may have destroyed a deferred queue pair before its completion queue is notified.
+/// It is then over like any other.
 #[test]
 fn a_queue_pair_that_is_gone_is_not_deferred() {
     use super::deferred_destroy::{DeferredDestroy, Over, Rest};
@@ -189,8 +190,8 @@ fn a_queue_pair_that_is_gone_is_not_deferred() {
     assert_eq!((cq.shared().attachments(), pool.available()), (0, 1));
 }
 
-/// A ring's completion may be about that releases nothing any more, so its number is kept until
-/// none can be.
+/// A completion of a ring that releases nothing may still arrive, so its tag is reserved until that
+/// is impossible.
 #[test]
 fn a_ring_is_remembered_as_long_as_its_completions() {
     let ends = loopback::pair_of::<Chosen>().unwrap();
@@ -211,7 +212,7 @@ fn a_ring_is_remembered_as_long_as_its_completions() {
     drop(b);
 }
 
-/// A channel whose events cannot be read any more, as its device is gone.
+/// A channel whose events cannot be read any more, because its device is gone.
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
 fn a_wait_for_events_that_cannot_be_read() {
@@ -245,7 +246,7 @@ fn a_wait_for_events_that_cannot_be_read() {
 
 const NO_DESCRIPTORS: &str = "PROVERBS_NO_DESCRIPTORS";
 
-/// What the test below starts: poll(2) refuses to look at more descriptors than a process may have.
+/// Started by the test below: poll(2) rejects more descriptors than a process may have.
 #[test]
 #[ignore = "started by a_wait_that_cannot_sleep_says_so"]
 fn waits_without_descriptors() {
@@ -278,7 +279,7 @@ fn waits_without_descriptors() {
     }
 }
 
-/// A wait that ignored this would run for ever instead of sleeping.
+/// A wait that ignored this would loop forever instead of sleeping.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn a_wait_that_cannot_sleep_says_so() {
@@ -291,7 +292,7 @@ fn a_wait_that_cannot_sleep_says_so() {
     assert!(child.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// A queue that the device does not arm would never wake its program: each wait says so.
+/// A queue that is not armed would never wake its program, so each wait returns the error.
 #[test]
 fn a_wait_on_a_queue_that_is_not_armed_says_so() {
     use crate::completion::Notify;
@@ -302,9 +303,10 @@ fn a_wait_on_a_queue_that_is_not_armed_says_so() {
     let context = Fabric::new().open_device();
     let mut channel = context.create_comp_channel().unwrap();
     let mut cq: CompletionQueue = context.cq(4).channel(&channel).create().unwrap();
-    // SAFETY: the context is live. It is a pointer, since others may read beside it meanwhile.
+    // SAFETY: the context is live. This is a pointer, because other threads may read the context at
+    // the same time.
     let notify = unsafe { &raw mut (*context.handle.as_ptr()).ops.req_notify_cq };
-    // SAFETY: the context is live, and nobody reads or writes it at this moment.
+    // SAFETY: the context is live, and no other thread reads or writes the field at this moment.
     let device = unsafe { notify.replace(Some(refuse)) };
     let time = Duration::from_millis(1);
     let refused = [
@@ -317,7 +319,7 @@ fn a_wait_on_a_queue_that_is_not_armed_says_so() {
         let error = error.expect("it is not armed");
         assert_eq!((error.verb(), error.errno()), ("ibv_req_notify_cq", Some(libc::EIO)));
     }
-    // SAFETY: the context is live, and nobody reads or writes it at this moment.
+    // SAFETY: the context is live, and no other thread reads or writes the field at this moment.
     unsafe { notify.write(device) };
 }
 
@@ -340,7 +342,7 @@ fn a_queue_is_polled_again_after_it_is_armed() {
     let context = Fabric::new().open_device();
     let channel = context.create_comp_channel().unwrap();
     let mut cq: CompletionQueue = context.cq(4).channel(&channel).create().unwrap();
-    // SAFETY: the context is live. It is a pointer, since others may read beside it.
+    // SAFETY: the context is live. This is a pointer, because other threads may read the context.
     let ops = unsafe { &raw mut (*context.handle.as_ptr()).ops };
     // SAFETY: the context is live, and nothing else reads or writes these fields here.
     let device = unsafe {
@@ -356,36 +358,39 @@ fn a_queue_is_polled_again_after_it_is_armed() {
     assert_eq!(CALLS.take(), ["poll", "arm", "poll"]);
 }
 
-/// The number of a program's own is in no wr_id of a ring, however high its sequence number is.
+/// The wr_ids of a ring contain no id of the program, however high the sequence number is.
 #[test]
 fn a_completion_of_a_ring_has_no_number() {
     use crate::memory::header::word;
     use crate::sys::types::{ibv_cq, ibv_wc};
     unsafe extern "C" fn one(_: *mut ibv_cq, _: i32, to: *mut ibv_wc) -> i32 {
         let wr_id = 0xabcd_0001 << 32 | u64::from(word::of_ring(5));
-        // SAFETY: the caller has room for at least one completion, for which zeroes are a value.
+        // SAFETY: the caller has room for at least one completion, for which zeroes are a valid
+        // value.
         unsafe { to.write(ibv_wc { wr_id, ..std::mem::zeroed() }) };
         1
     }
     let context = Fabric::new().open_device();
     let mut cq: CompletionQueue = context.create_cq(4).unwrap();
-    // SAFETY: the context is live. It is a pointer, since polls read there meanwhile.
+    // SAFETY: the context is live. This is a pointer, because polls read the context at the same
+    // time.
     let poll_cq = unsafe { &raw mut (*context.handle.as_ptr()).ops.poll_cq };
-    // SAFETY: the context is live, and nobody reads or writes it at this moment.
+    // SAFETY: the context is live, and no other thread reads or writes the field at this moment.
     let device = unsafe { poll_cq.replace(Some(one)) };
     let completion = cq.poll_one().unwrap().unwrap();
     assert_eq!((completion.status(), completion.id()), (Ok(()), 0));
     drop(completion);
-    // SAFETY: the completion queue keeps the context, and nobody reads or writes it at this moment.
+    // SAFETY: the completion queue keeps the context, and no other thread reads or writes the field
+    // at this moment.
     unsafe { poll_cq.write(device) };
 }
 
-/// A device may have no completion vectors, and says what it likes of their number.
+/// A device may have no completion vectors, and may report any number of them.
 #[test]
 fn as_many_completion_vectors_as_the_device_has() {
     let context = Fabric::new().open_device();
     for (count, vectors) in [(0, 0), (-1, 0), (1, 1), (3, 3)] {
-        // SAFETY: the context is live, and nobody else uses it.
+        // SAFETY: the context is live, and only this thread uses it.
         unsafe { (*context.handle.as_ptr()).num_comp_vectors = count };
         assert_eq!(context.comp_vectors().len(), vectors);
     }

@@ -8,13 +8,13 @@ use crate::sys::wait::{Sleep, Waker};
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
-/// A completion queue (`ibv_cq`) with entries of any type, for [`CompletionChannel::wait_any`].
-/// Only [`CompletionQueue`] implements it.
+/// A completion queue (`ibv_cq`) with any entry type, for [`CompletionChannel::wait_any`]. Only
+/// [`CompletionQueue`] implements it.
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::completion::AnyCompletionQueue;
-/// /// One of many queues, each with entries of its own type.
+/// /// One of many queues, each with its own entry type.
 /// fn ready(
 ///     channel: &mut CompletionChannel,
 ///     queues: &mut [&mut dyn AnyCompletionQueue],
@@ -30,7 +30,8 @@ mod sealed {
     use super::*;
 
     pub trait Sealed {
-        /// Whether there are completions; if not, arms the queue, which must be on `channel`.
+        /// Returns whether there are completions. If not, arms the queue, which must be on
+        /// `channel`.
         fn is_ready(&mut self, channel: &CompletionChannel, notify: Notify) -> Result<bool, Error>;
     }
 
@@ -60,19 +61,20 @@ fn check_is_on<E: Entry, L: Threads>(
 }
 
 impl CompletionChannel {
-    /// Sleeps until `cq`, which must have been created on this channel, has completions, and polls
-    /// them. Waits **for ever** if none come.
+    /// Sleeps until `cq`, which must be on this channel, has completions, and polls them. Waits
+    /// **forever** if no completion arrives.
     ///
-    /// The queue is armed (`ibv_req_notify_cq`) and polled once more. Only if that poll finds
-    /// nothing, an event is awaited (`ibv_get_cq_event`, one system call) and acknowledged
-    /// ([R13.3](crate::guide::rules#r13-3)). The result is never empty. With several queues on one
-    /// channel, events of the others are acknowledged too, and their queues are no longer armed.
-    /// Nothing is lost, since each wait polls before it sleeps.
+    /// It polls, arms the queue (`ibv_req_notify_cq`) and polls again. Only if both polls find
+    /// nothing does it sleep for an event (`ibv_get_cq_event`, one system call), which it
+    /// acknowledges ([R13.3](crate::guide::rules#r13-3)). The result is never empty. If the channel
+    /// has several queues, their events are acknowledged too, and those queues are no longer armed.
+    /// Nothing is lost, because each wait polls before it sleeps.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `cq` is not on this channel, EIO of `ibv_poll_cq` if
-    /// it is dead ([R10.12](crate::guide::rules#r10-12)), or the errno of `ibv_req_notify_cq` or
-    /// `ibv_get_cq_event`. The next poll hands out the completions that were polled by then.
+    /// it is in error ([R10.12](crate::guide::rules#r10-12)), or the errno of `ibv_req_notify_cq`
+    /// or `ibv_get_cq_event`. The next poll returns the completions that were polled before the
+    /// error.
     #[doc(alias("ibv_get_cq_event", "ibv_ack_cq_events"))]
     pub fn wait<'cq, E: Entry, L: Threads>(
         &mut self,
@@ -81,8 +83,8 @@ impl CompletionChannel {
         self.wait_for(cq, Notify::Any, None, None)
     }
 
-    /// Like [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up).
-    /// The result is empty if nothing came.
+    /// Like [`wait`](Self::wait), but waits for at most `timeout`, rounded up to milliseconds.
+    /// After a time-out the result is empty.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.
@@ -94,18 +96,18 @@ impl CompletionChannel {
         self.wait_for(cq, Notify::Any, Some(timeout), None)
     }
 
-    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; but a
+    /// Like [`wait_timeout`](Self::wait_timeout), or **forever** if `timeout` is `None`, but only a
     /// receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited) ends the
-    /// sleep, and on some devices a failure (`solicited_only` of `ibv_req_notify_cq`).
+    /// sleep (`solicited_only` of `ibv_req_notify_cq`). On some devices a failure ends it too.
     ///
-    /// **No failure is sure to wake** ([R13.5](crate::guide::rules#r13-5)): Soft-RoCE never wakes
-    /// for a failed or flushed send, and from Linux 6.12 on not for a flushed receive either. A
-    /// program that sleeps without a time may so sleep through the death of its queue pair; give a
-    /// `timeout`.
+    /// **A failure may not wake the program** ([R13.5](crate::guide::rules#r13-5)). Soft-RoCE never
+    /// wakes it for a failed or flushed send, and from Linux 6.12 on not for a flushed receive
+    /// either. Without a `timeout`, a program may sleep through the failure of its queue pair.
     ///
-    /// Completions that are there at the beginning are returned at once, solicited or not, and so
-    /// are those that came along with the wake-up or within `timeout`. A queue that is still armed
-    /// for any completion stays so until it fires ([R13.6](crate::guide::rules#r13-6)).
+    /// Completions that are available at the call are returned at once, solicited or not. So are
+    /// completions that arrive with the wake-up or within `timeout`. A queue that is already armed
+    /// for any completion stays armed until it raises an event
+    /// ([R13.6](crate::guide::rules#r13-6)).
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.
@@ -118,9 +120,9 @@ impl CompletionChannel {
     /// # let context = Fabric::new().open_device();
     /// let mut channel = context.create_comp_channel()?;
     /// let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
-    /// // The peer's `wr::Send::new(buf).solicited()` ends this sleep, its other messages do not.
+    /// // The peer's `wr::Send::new(buf).solicited()` ends this sleep. Its other messages do not.
     /// let completions = channel.wait_solicited(&mut cq, Some(Duration::from_millis(1)))?;
-    /// assert_eq!(completions.count(), 0, "nobody sends");
+    /// assert_eq!(completions.count(), 0, "the peer sends nothing");
     /// # Ok(())
     /// # }
     /// ```
@@ -133,11 +135,11 @@ impl CompletionChannel {
     }
 
     /// Sleeps until one of `queues`, all on this channel, has completions. Returns the index of the
-    /// first that has: poll it. Others may have some too. Returns `None` if nothing came within
-    /// `timeout`; waits **for ever** if that is `None`.
+    /// first queue that does. Poll that queue; others may have completions too. Returns `None`
+    /// after `timeout`; waits **forever** if that is `None`.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), of any of the queues. A time-out is not an error.
+    /// As for [`wait`](Self::wait), for any of the queues. A time-out is not an error.
     ///
     /// ```
     /// use std::time::Duration;
@@ -152,7 +154,7 @@ impl CompletionChannel {
     /// match channel.wait_any(&mut [&mut few, &mut lists], timeout)? {
     ///     Some(0) => few.poll()?.for_each(drop),
     ///     Some(_) => lists.poll()?.for_each(drop),
-    ///     None => println!("nothing came within a millisecond"),
+    ///     None => println!("no completions within a millisecond"),
     /// }
     /// # Ok(())
     /// # }
@@ -165,11 +167,11 @@ impl CompletionChannel {
         self.first_of(queues, timeout, None)
     }
 
-    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
-    /// [`waker`](Waker::wake) ends it. The result is empty if nothing came until then.
+    /// Like [`wait_timeout`](Self::wait_timeout), or **forever** if `timeout` is `None`, but a
+    /// [`waker`](Waker::wake) can end it early. The result is empty after a wake or a time-out.
     ///
-    /// Completions come first, also those that arrive together with the wake. A wake is used up
-    /// only by a call that returns no completion.
+    /// Completions take precedence, including those that arrive together with the wake. Only a call
+    /// that returns no completion consumes a wake.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
@@ -194,10 +196,11 @@ impl CompletionChannel {
         self.wait_for(cq, Notify::Any, timeout, Some(waker))
     }
 
-    /// Like [`wait_any`](Self::wait_any), and [`waker`](Waker::wake) ends it, with `None`.
+    /// Like [`wait_any`](Self::wait_any), but a [`waker`](Waker::wake) can end it early, with
+    /// `None`.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), of any of the queues. Neither a time-out nor being woken is an
+    /// As for [`wait`](Self::wait), for any of the queues. Neither a time-out nor being woken is an
     /// error.
     ///
     /// ```
@@ -237,8 +240,8 @@ impl CompletionChannel {
         }
     }
 
-    /// Takes events until there are completions, or until the time-out or the waker. (In line, so
-    /// that who waits for ever pays for neither.)
+    /// Takes events until there are completions, or until the time-out or the waker. (Inlined, so
+    /// that a wait without a time-out or a waker pays for neither.)
     #[inline(always)]
     fn wait_for<'cq, E: Entry, L: Threads>(
         &mut self,
@@ -257,7 +260,7 @@ impl CompletionChannel {
         }
     }
 
-    /// Sleeps, and takes the event if there is one. Returns whether to look again.
+    /// Sleeps, and takes the event if there is one. Returns whether to poll again.
     #[inline(always)]
     fn next_event(&mut self, sleep: &mut Sleep<'_>) -> Result<bool, Error> {
         if sleep.is_endless() && self.sleep_for_event()? {

@@ -1,4 +1,4 @@
-//! A work completion: what of its `ibv_wc` may be read, and the entry that comes with it.
+//! A work completion: the readable fields of its `ibv_wc`, and its entry.
 
 #![allow(unsafe_code)] // reads C structs, and turns wr_ids back into entries
 
@@ -20,11 +20,11 @@ use crate::work::wc_opcode::WcOpcode;
 /// One completion (`struct ibv_wc` of ibv_poll_cq(3)). It borrows its completion queue, cannot be
 /// copied, and is consumed once.
 ///
-/// Taking its entry also gives back the room of its work request. A dropped completion sends its
-/// entry back to the pool; one of a selectively signaled send queue releases what
-/// [`complete`](crate::QueuePair::complete) would have released, as soon as its queue pair looks
-/// for room. A forgotten completion (`mem::forget`) leaves its work request outstanding until the
-/// queue pair is reset or destroyed, and a drain waits for it in vain.
+/// Taking its entry also frees the room of its work request. Dropping a completion returns its
+/// entry to the pool. Dropping one of a selectively signaled send queue releases the same entries
+/// as [`complete`](crate::QueuePair::complete), as soon as its queue pair needs room. After
+/// `mem::forget` of a completion, its work request stays outstanding until the queue pair is reset
+/// or destroyed, and a drain times out.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -50,25 +50,23 @@ use crate::work::wc_opcode::WcOpcode;
 #[doc(alias("ibv_wc_flags", "ibv_wc", "wr_id", "opcode", "imm_data", "invalidated_rkey"))]
 #[doc(alias = "wc_flags")]
 pub struct Completion<'cq, E: Entry> {
-    // Invariants:
-    // - If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
+    // - If `E` is owned and the wr_id does not belong to a ring, this completion owns the entry in
+    //   the wr_id.
     // - `wc` is in the inbox of the completion queue that `'cq` borrows.
     pub(super) wc: Promised<'cq>,
-    /// The wr_id, read once: the word of the entry, unless `word::is_none`.
+    /// The wr_id, read once. It is the word of the entry, unless `word::is_none`.
     pub(super) word: usize,
     _entry: PhantomData<(E, OneThread)>,
 }
 
 impl<'cq, E: Owned> Completion<'cq, E> {
     /// Sorts the completion by kind, and takes its entry.
-    ///
-    /// All in line, and nothing of it passed by reference: so what the caller does not look at is
-    /// not decoded, and the rest is in registers.
     #[inline(always)]
     pub fn outcome(self) -> Outcome<'cq, E> {
         let (wc, word, mut id) = (self.wc, self.word, 0);
-        // A ring's wr_id has no buffer, so what has one is not asked. (The two tests would be made
-        // one, for all, and what has a buffer tested again: 4 instructions.)
+        // A ring's wr_id has no buffer, so completions with a buffer skip that test. (The compiler
+        // would merge the two tests for all completions, and test those with a buffer again: 4
+        // instructions.)
         if word::is_none(word) {
             cold_path();
             if self.is_ring() {
@@ -84,21 +82,21 @@ impl<'cq, E: Owned> Completion<'cq, E> {
             return Outcome::Failed(Failed { entry, id, direction, qp_num, error });
         };
         if direction == Direction::Send {
-            // A provider may name one that this crate does not know.
+            // A provider may report an opcode that this crate does not know.
             let opcode = WcOpcode::from_c(success.opcode()).unwrap_or(WcOpcode::Send);
             return Outcome::Sent(Sent { entry, id, opcode, qp_num });
         }
-        // SAFETY: a receive that succeeded.
+        // SAFETY: the receive succeeded.
         let arrival: Promised<'_, Arrival> = unsafe { success.says() };
         let is_write = success.opcode() == ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
         let opcode = if is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
         let (byte_len, imm_data) = (arrival.byte_len(), arrival.imm_data());
         if let Some(entry) = &entry {
-            // SAFETY: the entry was just taken, and nobody has seen it.
+            // SAFETY: the entry was just taken, and no other code has used it.
             unsafe { entry.received(if opcode == WcOpcode::Recv { byte_len } else { 0 }) };
         }
         if word & word::DATAGRAM != 0 {
-            // SAFETY: the tag says that the receive was of a UD queue pair.
+            // SAFETY: the tag shows that the receive was posted to a UD queue pair.
             let datagram: Promised<'_, Datagram> = unsafe { arrival.says() };
             Outcome::Datagram(UdReceived {
                 entry,
@@ -115,20 +113,20 @@ impl<'cq, E: Owned> Completion<'cq, E> {
         }
     }
 
-    /// The entry, whatever the status; `None` if the work request had no buffer, or was on a
-    /// selectively signaled send queue.
+    /// Takes the entry, regardless of the status; `None` if the work request had no buffer, or was
+    /// posted to a selectively signaled send queue.
     #[inline(always)]
     pub fn into_entry(self) -> Option<E> {
         ManuallyDrop::new(self).take_entry()
     }
 
-    /// The queue that the work request was on.
+    /// The queue that the work request was posted to.
     #[inline]
     pub fn direction(&self) -> Direction {
         if self.is_receive() { Direction::Receive } else { Direction::Send }
     }
 
-    /// Whether this completion is of a selectively signaled send queue, whose entries
+    /// Whether this completion belongs to a selectively signaled send queue, whose entries
     /// [`complete`](crate::QueuePair::complete) releases.
     #[inline]
     pub fn is_selective(&self) -> bool {
@@ -136,11 +134,11 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     }
 
     /// The number of bytes that arrived, if this is a receive that succeeded
-    /// ([R10.5](crate::guide::rules#r10-5)): what [`outcome`](Self::outcome) would set the entry's
-    /// length to. With [`WcOpcode::RecvRdmaWithImm`] they are not in the entry
+    /// ([R10.5](crate::guide::rules#r10-5)). [`outcome`](Self::outcome) sets the entry's length to
+    /// this value. With [`WcOpcode::RecvRdmaWithImm`] the bytes are not in the entry
     /// ([R1.5](crate::guide::rules#r1-5)).
     ///
-    /// A loop that takes only the entry and this decodes nothing else:
+    /// A loop that uses only this value and the entry decodes no other fields:
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -166,26 +164,28 @@ impl<'cq, E: Owned> Completion<'cq, E> {
         Some(self.arrival()?.byte_len())
     }
 
-    /// The number that a work request without a buffer was given
-    /// ([`with_id`](crate::wr::WorkRequest::with_id)), whatever the status: C's `wr_id`, of which
-    /// 16 bits are the program's. 0 if it was given none, and with a selectively signaled send
-    /// queue, where [`Released`](crate::qp::Released::id) has it.
+    /// The id that was assigned to a work request without a buffer
+    /// ([`with_id`](crate::wr::WorkRequest::with_id)), regardless of the status. It takes the place
+    /// of C's `wr_id`, of which 16 bits are available to the program. It is 0 if none was assigned.
+    /// It is also 0 for a selectively signaled send queue, where
+    /// [`Released::id`](crate::qp::Released::id) returns the id.
     #[inline(always)]
     pub fn id(&self) -> u16 {
         let has_id = word::is_none(self.word) && !self.is_ring();
         if has_id { word::id(self.word) } else { 0 }
     }
 
-    /// Takes the entry, once: it is no longer in flight, and its room comes back.
+    /// Takes the entry, once. It is no longer in flight, and its room is free again.
     #[inline(always)]
     fn take_entry(&self) -> Option<E> {
         // SAFETY: `word` is the wr_id of `wc` (invariants), and callers take the entry once, so it
-        // has not been booked.
+        // has not been counted.
         unsafe { count(self.wc, self.word) };
         if word::is_none(self.word) {
             return None;
         }
-        // SAFETY: the entry in the wr_id is ours (invariant), and callers take it once.
+        // SAFETY: this completion owns the entry in the wr_id (invariant), and callers take it
+        // once.
         let mut entry = unsafe { E::from_word(self.word) };
         // SAFETY: this is the completion of its work request.
         unsafe { entry.completed(|| self.wc.success().is_some()) };
@@ -196,11 +196,11 @@ impl<'cq, E: Owned> Completion<'cq, E> {
 impl<'cq, E: Entry> Completion<'cq, E> {
     /// # Safety
     /// `wc` was polled from a queue with entries of type `E`, into an inbox that lives as long as
-    /// `'cq`, and is handed out once.
+    /// `'cq`, and is returned to the program once.
     #[inline(always)]
     pub(super) unsafe fn new(wc: *const ibv_wc) -> Self {
-        // INVARIANT: the provider wrote `wc`, which stays as it is for `'cq`. The completion is
-        // handed out once, so the entry in the wr_id is ours.
+        // INVARIANT: the provider wrote `wc`, which does not change for `'cq`. The completion is
+        // returned once, so it owns the entry in the wr_id.
         let wc = Promised { at: wc, _borrowed: PhantomData };
         Completion { wc, word: wc.wr_id() as usize, _entry: PhantomData }
     }
@@ -213,8 +213,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     pub fn status(&self) -> Result<(), WcError> {
         match self.wc.success() {
             Some(_) => Ok(()),
-            // In line, and not by `error_of`: a caller that does not look at the error pays
-            // nothing.
+            // Inlined, not by `error_of`: a caller that does not read the error pays nothing.
             None => Err(WcError::of(self.wc)),
         }
     }
@@ -229,22 +228,22 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     #[inline(always)]
     pub(super) fn arrival(&self) -> Option<Promised<'cq, Arrival>> {
         let success = self.wc.success()?;
-        // A wr_id that the program chose does not name the queue.
+        // A wr_id that the program chose does not identify the queue.
         let says_receive = success.opcode() & ibv_wc_opcode::IBV_WC_RECV != 0;
         let is_receive = if E::OWNED { self.is_receive() } else { says_receive };
-        // SAFETY: it is a receive, and it succeeded.
+        // SAFETY: it is a receive that succeeded.
         is_receive.then(|| unsafe { success.says() })
     }
 
     /// `src_qp` and `slid`, if it is a receive that succeeded.
     ///
     /// # Safety
-    /// It is of a queue pair whose arrivals have a source.
+    /// It belongs to a queue pair whose arrivals have a source.
     #[inline(always)]
     pub(crate) unsafe fn source(&self) -> Option<(u32, u16)> {
         let arrival = self.arrival()?;
-        // SAFETY: a receive that succeeded (`arrival`), of a queue pair whose arrivals have a
-        // source (this function's contract): so the provider wrote `src_qp` and `slid`.
+        // SAFETY: the receive succeeded (`arrival`), on a queue pair whose arrivals have a source
+        // (this function's contract). So the provider wrote `src_qp` and `slid`.
         let source: Promised<'_, Datagram> = unsafe { arrival.says() };
         Some((source.src_qp(), source.slid()))
     }
@@ -265,16 +264,16 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     }
 }
 
-/// Accounts for a completion: its room comes back, and its entry is no longer in flight.
+/// Counts a completion: its room is free again, and its entry is no longer in flight.
 ///
 /// # Safety
-/// `wr_id` is that of `wc`, a completion that is held and has not been booked.
+/// `wr_id` is the wr_id of `wc`, a completion that is held and has not been counted.
 #[inline(always)]
 unsafe fn count(wc: Promised<'_>, wr_id: usize) {
     if word::is_none(wr_id) {
         if wr_id & word::RING == 0 {
-            // SAFETY: the address is that of the queue's counter. The completion queue keeps the
-            // counters of its queues while completions can come or are held, and `wc` is held.
+            // SAFETY: the address points to the queue's counter. The completion queue keeps the
+            // counters of its queues while completions can arrive or are held, and `wc` is held.
             unsafe { CompletionCounter::count(word::counter(wr_id)) };
         } else {
             note_dropped(wc.at, wr_id as u64);
@@ -282,22 +281,22 @@ unsafe fn count(wc: Promised<'_>, wr_id: usize) {
         return;
     }
     let header = word::address::<Header>(wr_id);
-    // SAFETY: the device gave back a wr_id that a queue of this completion queue posted. It holds
-    // the handle, so the header is alive.
+    // SAFETY: the device returned a wr_id that a queue of this completion queue posted. It owns the
+    // handle, so the header is alive.
     let header = unsafe { &*header };
-    // SAFETY: the counter was noted when the handle was posted. The completion queue keeps the
+    // SAFETY: the counter was stored when the handle was posted. The completion queue keeps the
     // queue's counters while `wc` is held.
     unsafe { CompletionCounter::count(header.take()) };
 }
 
-/// Accounts for a completion, and drops its entry.
+/// Counts a completion, and drops its entry.
 ///
 /// # Safety
-/// As for `count`, and the entry in the wr_id is given up.
+/// As for `count`, and ownership of the entry in the wr_id passes to this function.
 #[inline(never)]
 unsafe fn drop_entry<E: Entry>(wc: Promised<'_>, wr_id: usize) {
-    // SAFETY: `wc` is held, `wr_id` is its own, and it was not booked (this function's contract).
-    // The entry in the wr_id was given up to this function: it is made and dropped here, once.
+    // SAFETY: `wc` is held, `wr_id` is its wr_id, and it was not counted (this function's
+    // contract). This function owns the entry in the wr_id. It is created and dropped here, once.
     unsafe {
         count(wc, wr_id);
         drop(E::from_word(wr_id));
@@ -307,13 +306,13 @@ unsafe fn drop_entry<E: Entry>(wc: Promised<'_>, wr_id: usize) {
 impl<E: Entry> Drop for Completion<'_, E> {
     #[inline(always)]
     fn drop(&mut self) {
-        // By value: so what holds a completion need not be in memory.
+        // By value, so that the holder of a completion need not be in memory.
         let (wc, word) = (self.wc, self.word);
         if !E::OWNED {
             return;
         }
-        // SAFETY: `word` is the wr_id of `wc`, and its entry, if there is one, is ours
-        // (invariants); it was not taken before.
+        // SAFETY: `word` is the wr_id of `wc`, and this completion owns its entry, if there is one
+        // (invariants). It was not taken before.
         unsafe {
             match word::is_none(word) {
                 true => count(wc, word),
@@ -323,16 +322,16 @@ impl<E: Entry> Drop for Completion<'_, E> {
     }
 }
 
-/// The fields of an `ibv_wc`, each readable only where ibv_poll_cq(3) promises it. Those of every
-/// completion are its wr_id, status, qp_num and vendor_err.
+/// The fields of an `ibv_wc`, each readable only if ibv_poll_cq(3) promises it. Every completion
+/// has wr_id, status, qp_num and vendor_err.
 ///
-/// A provider need not write the other fields: they hold values of an earlier completion, or are
-/// uninitialised. So fields are read one by one through a pointer; a reference would claim that all
-/// of them are initialised.
+/// A provider need not write the other fields. They contain values of an earlier completion, or are
+/// uninitialised. So fields are read one by one through a pointer, because a reference would claim
+/// that all of them are initialised.
 ///
 /// # Invariants
-/// A provider's poll wrote `at`, and nothing writes to it for `'cq`. What the type says of the
-/// completion is so.
+/// A provider's poll wrote `at`, and nothing writes to it for `'cq`. The completion is of the kind
+/// that the type names.
 #[derive(Clone, Copy)]
 pub(crate) struct Promised<'cq, Of = Any> {
     pub(super) at: *const ibv_wc,
@@ -345,7 +344,7 @@ pub(crate) enum Any {}
 /// A completion that succeeded: its opcode is promised too.
 #[derive(Clone, Copy)]
 pub(crate) enum Success {}
-/// A receive that succeeded: promised too are its byte_len, its wc_flags, and with IBV_WC_WITH_IMM
+/// A receive that succeeded: its byte_len and wc_flags are promised too, and with IBV_WC_WITH_IMM
 /// its imm_data.
 #[derive(Clone, Copy)]
 pub(crate) enum Arrival {}
@@ -353,8 +352,8 @@ pub(crate) enum Arrival {}
 #[derive(Clone, Copy)]
 enum Datagram {}
 
-// SAFETY: it points to memory that is read and, for `'cq`, not written: it is no more than a
-// `&'cq ibv_wc`. (`Completion` is what keeps a completion on its thread.)
+// SAFETY: it points to memory that is read and, for `'cq`, not written, like a `&'cq ibv_wc`.
+// (`Completion` keeps a completion on its thread.)
 unsafe impl<Of> Send for Promised<'_, Of> {}
 // SAFETY: it only reads, and nothing writes to the memory for `'cq`.
 unsafe impl<Of> Sync for Promised<'_, Of> {}
@@ -365,7 +364,8 @@ macro_rules! promised {
             $(
                 #[inline(always)]
                 pub(super) fn $field(self) -> $type {
-                    // SAFETY: promised of every completion that the type says this one is.
+                    // SAFETY: the field is promised for every completion of the kind that the type
+                    // names.
                     unsafe { (*self.at).$field }
                 }
             )*
@@ -380,7 +380,7 @@ promised!(Datagram: src_qp u32, sl u8, slid u16);
 
 impl<'cq, Of> Promised<'cq, Of> {
     /// # Safety
-    /// The completion is what `More` says.
+    /// The completion is of the kind `More`.
     #[inline(always)]
     pub(super) unsafe fn says<More>(self) -> Promised<'cq, More> {
         Promised { at: self.at, _borrowed: PhantomData }
@@ -391,20 +391,19 @@ impl<'cq> Promised<'cq> {
     #[inline(always)]
     pub(super) fn success(self) -> Option<Promised<'cq, Success>> {
         let is_success = self.status() == ibv_wc_status::IBV_WC_SUCCESS;
-        // SAFETY: its status says so.
+        // SAFETY: its status is success.
         is_success.then(|| unsafe { self.says() })
     }
 }
 
 impl Promised<'_, Arrival> {
-    /// What stands in the union of `imm_data` and `invalidated_rkey`, if `flag` says that it is
-    /// there.
+    /// The union of `imm_data` and `invalidated_rkey`, if `flag` marks it as present.
     #[inline(always)]
     pub(super) fn word(self, flag: ibv_wc_flags) -> Option<u32> {
         if self.wc_flags() & flag.0 == 0 {
             return None;
         }
-        // SAFETY: the flag promises the union, which is one u32; no reference to the rest is made.
+        // SAFETY: the flag promises the union, which is one u32. No reference to the rest is made.
         let word = unsafe {
             let union = &raw const (*self.at).imm_data_invalidated_rkey_union;
             union.cast::<u32>().read()
@@ -412,7 +411,7 @@ impl Promised<'_, Arrival> {
         Some(word)
     }
 
-    /// The immediate, in host order.
+    /// The immediate data, in host byte order.
     #[inline(always)]
     pub(super) fn imm_data(self) -> Option<u32> {
         self.word(ibv_wc_flags::IBV_WC_WITH_IMM).map(u32::from_be)

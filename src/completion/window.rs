@@ -1,6 +1,6 @@
-//! What a completion says of a memory window.
+//! The invalidated keys of memory windows in completions.
 
-#![allow(unsafe_code)] // looks at the inbox
+#![allow(unsafe_code)] // reads the inbox
 
 use crate::completion::inbox::Inbox;
 use crate::completion::{Completion, Outcome, Received};
@@ -9,26 +9,27 @@ use crate::memory::{Entry, LentWindow, MemoryWindow, Owned};
 use crate::sys::types::ibv_wc_flags;
 
 impl LentWindow {
-    /// The window without a key, and the message that ended the key, if `by` is a receive of the
-    /// window's queue pair that names the key
-    /// ([`invalidated_rkey`](Completion::invalidated_rkey); [R10.3](crate::guide::rules#r10-3)).
+    /// Checks whether the received message `by` invalidated this window's key. If so, returns the
+    /// unbound window and the message. `by` must be a receive of the window's queue pair that
+    /// reports the key ([`invalidated_rkey`](Completion::invalidated_rkey);
+    /// [R10.3](crate::guide::rules#r10-3)).
     ///
-    /// A completion proves the end of one key, once, so it is consumed. Keys repeat: those of a
-    /// window after 256 binds, and devices give the keys of deallocated windows to others. A
-    /// completion of an earlier window or bind with the same key is never proof: such keys are
-    /// skipped by [`BindMw::new`](crate::wr::BindMw::new). If none is left, `revoked` returns every
-    /// completion, and the window can be dropped or destroyed only. That takes 255 windows with
-    /// the same upper 24 bits of a key, or 2^20 windows of one receive queue, all of them dropped
-    /// or destroyed while they were bound.
+    /// A completion proves the end of one key, once, so it is consumed. Keys repeat: a window's own
+    /// keys after 256 binds, and devices reuse the keys of deallocated windows. An earlier
+    /// completion with the same key is never accepted as proof, because
+    /// [`BindMw::new`](crate::wr::BindMw::new) skips such keys. If no key is left, `revoked`
+    /// rejects every completion, and the window can only be dropped or destroyed. That takes 255
+    /// windows with the same upper 24 bits of a key, or 2^20 windows on one receive queue, all of
+    /// them dropped or destroyed while they were bound.
     ///
-    /// The region that was lent stays registered until the window's next bind has completed, or
-    /// until the window is dropped or destroyed: the device checks both
-    /// ([R6.11](crate::guide::rules#r6-11)). [`BindMw`](crate::wr::BindMw) has an example.
+    /// The bound region stays registered until the window's next bind has completed, or until the
+    /// window is dropped or destroyed: the device checks both ([R6.11](crate::guide::rules#r6-11)).
+    /// [`BindMw`](crate::wr::BindMw) has an example.
     ///
     /// # Errors
-    /// The window and the completion, as they were.
+    /// The window and the completion, unchanged.
     #[doc(alias = "revoke")]
-    #[allow(clippy::type_complexity)] // both are the caller's
+    #[allow(clippy::type_complexity)] // the caller gets both back
     pub fn revoked<'cq, E: Owned>(
         self,
         by: Completion<'cq, E>,
@@ -45,10 +46,11 @@ impl LentWindow {
 }
 
 impl<E: Entry> Completion<'_, E> {
-    /// The key that a received message ended, if it ended one
+    /// The key that a received message invalidated, if any
     /// ([`SendWithInv`](crate::wr::SendWithInv), [R10.3](crate::guide::rules#r10-3)).
     ///
-    /// Soft-RoCE sets the kernel's flag for it, which is another one than C's. It is read there.
+    /// On Soft-RoCE it is read from the kernel's flag, which differs from the flag of the C
+    /// library.
     #[doc(alias = "IBV_WC_WITH_INV")]
     #[inline]
     pub fn invalidated_rkey(&self) -> Option<u32> {
@@ -60,8 +62,8 @@ impl<E: Entry> Completion<'_, E> {
         key
     }
 
-    /// The key in a completion of Soft-RoCE. Its kernel's `IB_WC_WITH_INVALIDATE` is the number of
-    /// `IBV_WC_IP_CSUM_OK`, which Soft-RoCE never sets, and which others set on datagrams.
+    /// The key in a completion of Soft-RoCE. Its kernel's `IB_WC_WITH_INVALIDATE` has the value of
+    /// `IBV_WC_IP_CSUM_OK`, which Soft-RoCE never sets, and which other devices set on datagrams.
     #[cold]
     fn invalidated_on_soft_roce(&self) -> Option<u32> {
         let arrival = self.arrival()?;

@@ -6,9 +6,9 @@ use crate::sys::refusal::not_on_iwarp;
 use crate::sys::refusal::of_creation;
 use crate::terms::error::{Error, Refused};
 
-/// An address handle. To send with it, give it to a UD queue pair with
-/// [`add_address_handle`](crate::QueuePair::add_address_handle), which keeps it alive as long as a
-/// work request names it ([R5.3](crate::guide::rules#r5-3)).
+/// An address handle. To send with it, pass it to
+/// [`add_address_handle`](crate::QueuePair::add_address_handle) of a UD queue pair, which keeps it
+/// alive while work requests use it ([R5.3](crate::guide::rules#r5-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -17,9 +17,9 @@ use crate::terms::error::{Error, Refused};
 /// #     proverbs::loopback::datagram_pair()?;
 /// let gid = context.roce_v2_gid(1)?;
 /// let ah: AddressHandle = pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?)?;
-/// let name: AhIndex = a.add_address_handle(ah)?; // it is the queue pair's now
-/// assert!(a.remove_address_handle(name));        // and gone, unless a send names it
-/// assert_eq!(a.reap_address_handles(), 0);       // none waits for its last send
+/// let name: AhIndex = a.add_address_handle(ah)?; // the queue pair owns it
+/// assert!(a.remove_address_handle(name));        // destroyed, unless a send uses it
+/// assert_eq!(a.reap_address_handles(), 0);       // no removed handle is left
 ///
 /// let unused = pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?)?;
 /// unused.destroy()?;
@@ -32,9 +32,9 @@ pub struct AddressHandle {
 }
 
 impl Context {
-    /// Refuses path bits that the port has not: providers cut them off in silence, and packets
-    /// would come from another LID (R24.9). It asks the port, whose LIDs may change, and only if
-    /// there are any.
+    /// Rejects path bits that the port does not have. Providers truncate them silently, and
+    /// packets would have another source LID (R24.9). It queries the port, because LIDs may change,
+    /// and only if path bits are set.
     pub(crate) fn check_path_bits(
         &self,
         vector: &AddressVector,
@@ -60,7 +60,7 @@ impl AddressHandle {
         let control = handle.control();
         let asked = || vector.to_string();
         let lacks = "no address vectors";
-        let instead = "connect RC queue pairs by rdma_cm";
+        let instead = "connect RC queue pairs with rdma_cm";
         not_on_iwarp(&context.handle, VERB, asked, lacks, instead)?;
         context.check_path_bits(&vector, VERB, vector.port)?;
         let mut attr = vector.to_c();
@@ -72,9 +72,10 @@ impl AddressHandle {
         Ok(AddressHandle { handle, pd: pd.id() })
     }
 
-    /// EFA's number of the address handle (`efadv_query_ah`), by which arrivals on SRD name the
-    /// handle that leads back: [`Sender::ah_number`](crate::qp::Sender::ah_number). Those to one
-    /// peer share it. Ask before the handle is given to a queue pair.
+    /// EFA's number of the address handle (`efadv_query_ah`). A received message on SRD contains
+    /// the number of the handle for its sender:
+    /// [`Sender::ah_number`](crate::qp::Sender::ah_number). All handles for one peer have the same
+    /// number. Call it before you pass the handle to a queue pair.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
@@ -87,15 +88,15 @@ impl AddressHandle {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: ENOSYS if there is no libefa.so.1,
-    /// EOPNOTSUPP if the device is no EFA.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: ENOSYS if no libefa.so.1 is
+    /// installed, EOPNOTSUPP if the device is not an EFA.
     #[allow(unsafe_code)] // one verb
     pub fn efa_number(&self) -> Result<u16, Error> {
         // SAFETY: the handle is live as long as `self`.
         let number = unsafe { (self.handle.control().ah_number)(self.handle.as_ptr()) };
         number.map_err(|errno| {
             let asked = match errno {
-                libc::ENOSYS => "there is no libefa.so.1 that has it",
+                libc::ENOSYS => "no installed libefa.so.1 supports it",
                 _ => "",
             };
             Error::os("efadv_query_ah", errno, asked)
@@ -107,8 +108,7 @@ impl AddressHandle {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the device's errno, and the handle is given
-    /// back.
+    /// The handle, with [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno.
     #[doc(alias = "ibv_destroy_ah")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         let closed = self.handle.close();

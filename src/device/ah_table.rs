@@ -1,20 +1,20 @@
 //! The address handles of a UD queue pair.
 //!
-//! Work requests name them by index, so that posting counts no references. A removed address handle
-//! lives on until no outstanding work request can name it. (Soft-RoCE looks it up when it
+//! Work requests refer to them by index, so that posting counts no references. A removed address
+//! handle stays alive until no outstanding work request can use it. (Soft-RoCE looks it up when it
 //! transmits, not when it is posted: R5.3.)
 
 // No model: the lock-free part is `counters::ids::mint_below`, which has one.
 
-#![allow(unsafe_code)] // names may be shared between threads
+#![allow(unsafe_code)] // indexes may be shared between threads
 
 use crate::counters::ids;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::types::ibv_ah;
 
-/// The name of an address handle within its queue pair, for a
-/// [`Destination`](crate::wr::Destination): C's `wr.ud.ah` ([R5.3](crate::guide::rules#r5-3)).
+/// The index of an address handle in its queue pair, for a [`Destination`](crate::wr::Destination):
+/// C's `wr.ud.ah` ([R5.3](crate::guide::rules#r5-3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AhIndex {
     raw: *mut ibv_ah,
@@ -23,40 +23,39 @@ pub struct AhIndex {
     key: u32,
 }
 
-// SAFETY: a name. Only a queue pair that has the handle passes the pointer on, to the device.
+// SAFETY: an index. Only a queue pair that has the handle passes the pointer to the device.
 unsafe impl Send for AhIndex {}
 // SAFETY: shared access reads a number and a pointer that is not dereferenced here.
 unsafe impl Sync for AhIndex {}
 
 impl AhIndex {
-    /// The C handle, which is live if the table `has` this name.
+    /// The C handle, which is live if the table `has` this index.
     #[inline(always)]
     pub(crate) fn as_ptr(self) -> *mut ibv_ah {
         self.raw
     }
 }
 
-/// What a post asks of a table: whether it has a key. It is apart from the table, which no post
-/// touches. Key 0 names nothing.
+/// The keys of a table, in which a post looks up an index. They are separate from the table, which
+/// no post touches. Key 0 is never valid.
 #[doc(hidden)]
 #[derive(Default)]
 pub struct AhKeys(Vec<u32>);
 
 impl AhKeys {
-    /// Whether the handle that `index` names is in the table.
+    /// Whether the table contains the handle of `index`.
     #[inline(always)]
     pub fn has(&self, index: AhIndex) -> bool {
         self.0.get(index.index as usize) == Some(&index.key)
     }
 }
 
-/// The address handles of a queue pair. The owner has the keys too, and passes them to what changes
-/// them.
+/// The address handles of a queue pair. The owner stores the keys, and passes them to methods that
+/// change them.
 ///
 /// # Invariants
-/// - If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k`
-///   names.
-/// - `retired` holds removed handles, each with a number: work requests posted before it may name
+/// - If slot `i` has key `k`, `ahs[i]` is the live address handle of the `AhIndex` with key `k`.
+/// - `retired` holds removed handles, each with a number: earlier work requests may use the handle.
 ///   the handle.
 #[derive(Default)]
 pub(crate) struct AhTable {
@@ -67,7 +66,7 @@ pub(crate) struct AhTable {
 }
 
 impl AhTable {
-    /// Adds a handle; gives it back when names are used up.
+    /// Adds a handle. Returns it if all keys are used.
     pub fn add(&mut self, keys: &mut AhKeys, ah: handle::Ah) -> Result<AhIndex, handle::Ah> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let Some(key) = ids::mint_below(&NEXT, u32::MAX.into()) else { return Err(ah) };
@@ -82,7 +81,7 @@ impl AhTable {
         Ok(AhIndex { raw, index: index as u32, key: key as u32 })
     }
 
-    /// Removes the name. The handle is destroyed once `posted` work requests have completed.
+    /// Removes the index. The handle is destroyed once `posted` work requests have completed.
     pub fn remove(&mut self, keys: &mut AhKeys, index: AhIndex, posted: u32) -> bool {
         if !keys.has(index) {
             return false;
@@ -94,8 +93,8 @@ impl AhTable {
         true
     }
 
-    /// Any live address handle of the table, for a work request that is the last of `posted`. If it
-    /// is a removed one, it now waits for that work request too.
+    /// Any live address handle of the table, for a work request that is the last of `posted`. A
+    /// removed handle now waits for that work request too.
     pub fn lend_any(&mut self, posted: u32) -> Option<*mut ibv_ah> {
         if let Some(ah) = self.ahs.iter().flatten().next() {
             return Some(ah.as_ptr());
@@ -105,7 +104,7 @@ impl AhTable {
         Some(ah.as_ptr())
     }
 
-    /// How many removed handles wait.
+    /// The number of removed handles that wait to be destroyed.
     pub fn removed(&self) -> usize {
         self.retired.len()
     }
@@ -117,9 +116,9 @@ impl AhTable {
         self.retired.len()
     }
 
-    /// Destroys all of them, with their names.
+    /// Destroys all handles, and removes their indexes.
     pub fn end(&mut self, keys: &mut AhKeys) {
-        // INVARIANT: before the keys are gone.
+        // INVARIANT: the keys go first, so no key refers to a destroyed handle.
         *keys = AhKeys::default();
         *self = AhTable::default();
     }
@@ -151,11 +150,11 @@ mod tests {
         let again = table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names"));
         assert_eq!((again.index, keys.0.len()), (2, 5));
         assert!(keys.has(again) && !keys.has(names[2]));
-        // It waits for as many as were posted, and no longer.
+        // It is kept until as many work requests as were posted have completed.
         assert_eq!([4, 5].map(|completed| table.reap(completed)), [1, 0]);
         assert!(table.remove(&mut keys, again, 2));
         assert_eq!([u32::MAX, 0, 1, 2].map(|completed| table.reap(completed)), [1, 1, 1, 0]);
-        // None is left once all of them end, whether it has a name or waits.
+        // When the table ends, both current and removed handles are destroyed.
         let (mut ends, mut its) = (AhTable::default(), AhKeys::default());
         let [named, waits] = [(); 2]
             .map(|()| ends.add(&mut its, ah()).unwrap_or_else(|_| panic!("there are names")));
@@ -163,12 +162,12 @@ mod tests {
         ends.end(&mut its);
         assert!(!its.has(named) && !its.has(waits));
         assert!(ends.lend_any(0).is_none() && ends.removed() == 0);
-        // However often handles come and go, there are as many slots as there were handles at once.
+        // There are never more slots than there were handles at the same time.
         for _ in 0..100 {
             let name = table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names"));
             assert!(table.remove(&mut keys, name, 2));
             assert_eq!((table.reap(2), table.ahs.len(), keys.0.len()), (0, 5, 5));
-            // The free ones are known: nobody looks through the others for them.
+            // The free slots are in a list, so no search is needed.
             assert_eq!(table.free, [2]);
         }
     }

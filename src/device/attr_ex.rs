@@ -1,4 +1,4 @@
-//! Extended attributes of devices, and what follows from them: abilities.
+//! Extended attributes of devices, and the abilities that they imply.
 
 #![allow(unsafe_code)] // one verb
 
@@ -11,7 +11,7 @@ use crate::sys::handle;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::transport::Transport;
 
-/// What a device may lack, as a type: see [`Can`].
+/// A feature that a device may lack, as a type: see [`Can`].
 pub trait Ability: sealed::Sealed {
     /// The name used in messages.
     #[doc(hidden)]
@@ -43,28 +43,27 @@ macro_rules! abilities {
 }
 
 abilities! {
-    /// Shared receive queues can be resized (`IBV_DEVICE_SRQ_RESIZE`): an [`Ability`].
+    /// An [`Ability`]: shared receive queues can be resized (`IBV_DEVICE_SRQ_RESIZE`).
     ResizeSrq: "SRQ_RESIZE", |a| a.device.device_cap_flags.contains(DeviceCap::SRQ_RESIZE);
-    /// Memory windows of type 2B (`IBV_DEVICE_MEM_WINDOW_TYPE_2B`): an [`Ability`].
+    /// An [`Ability`]: memory windows of type 2B (`IBV_DEVICE_MEM_WINDOW_TYPE_2B`).
     MemoryWindows2B: "MEM_WINDOW_TYPE_2B",
         |a| a.device.device_cap_flags.contains(DeviceCap::MEM_WINDOW_TYPE_2B);
-    /// Memory of the device's own (`max_dm_size`): an [`Ability`], which
-    /// [`alloc_dm`](crate::Context::alloc_dm) takes.
+    /// An [`Ability`]: device memory (`max_dm_size`), for [`alloc_dm`](crate::Context::alloc_dm).
     DeviceMemory: "device memory", |a| a.max_dm_size != 0;
-    /// FLUSH to where all see it: an [`Ability`], of a region and of a queue pair that FLUSHes.
+    /// An [`Ability`] of a region and of a queue pair that FLUSHes: FLUSH to global visibility.
     FlushGlobal: "FLUSH_GLOBAL", |a| a.has(38);
-    /// FLUSH to where it outlives a loss of power: an [`Ability`] of a region.
+    /// An [`Ability`] of a region: FLUSH to persistence, so that data survives a loss of power.
     FlushPersistent: "FLUSH_PERSISTENT", |a| a.has(39);
-    /// Timestamps of completions (`completion_timestamp_mask`): an [`Ability`].
+    /// An [`Ability`]: timestamps of completions (`completion_timestamp_mask`).
     Timestamps: "completion timestamps", |a| a.completion_timestamp_mask != 0;
-    /// Events of completion queues can be moderated (`cq_mod_caps`): an [`Ability`], which
-    /// [`moderate`](crate::CompletionQueue::moderate) takes.
+    /// An [`Ability`]: events of completion queues can be moderated (`cq_mod_caps`), for
+    /// [`moderate`](crate::CompletionQueue::moderate).
     CqModeration: "moderation of completions",
         |a| a.max_cq_count != 0 && a.max_cq_period != 0;
 }
 
-/// The rate of queue pairs of the transport `T` can be limited (`packet_pacing_caps`): an
-/// [`Ability`], which [`limit_rate`](crate::QueuePair::limit_rate) takes.
+/// An [`Ability`]: the send rate of queue pairs of transport `T` can be limited
+/// (`packet_pacing_caps`), for [`limit_rate`](crate::QueuePair::limit_rate).
 pub struct PacketPacing<T: Transport>(Infallible, PhantomData<T>);
 
 impl<T: Transport> sealed::Sealed for PacketPacing<T> {}
@@ -77,7 +76,7 @@ impl<T: Transport> Ability for PacketPacing<T> {
     }
 }
 
-/// The proof that a device can do `A`, which it may lack: asked for once, and given to what needs
+/// Proof that a device has the ability `A`. Query it once, and pass it to the calls that require
 /// it.
 ///
 /// ```
@@ -87,7 +86,7 @@ impl<T: Transport> Ability for PacketPacing<T> {
 /// let abilities = context.abilities()?;
 /// let can: Can<DeviceMemory> = abilities.can().ok_or("no memory of its own")?;
 /// let no_windows: Option<Can<MemoryWindows2B>> = abilities.can();
-/// assert!(no_windows.is_none()); // or does not say so
+/// assert!(no_windows.is_none()); // or does not report it
 /// assert!(can.is_of(&context));
 /// let memory = context.alloc_dm(&can, 4096, 0)?;
 /// # drop(memory);
@@ -99,12 +98,13 @@ pub struct Can<A: Ability> {
 }
 
 impl<A: Ability> Can<A> {
-    /// Whether it is a proof for this context's device.
+    /// Whether it is a proof for the device of this context.
     pub fn is_of(&self, context: &Context) -> bool {
         std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle))
     }
 
-    /// Checks that it is a proof for this context's device. `what` names it and what it is for.
+    /// Checks that it is a proof for the device of this context. `what` names the proof and the
+    /// object that it is for.
     pub(crate) fn check_is_of(
         &self,
         context: &Context,
@@ -126,14 +126,14 @@ impl<A: Ability> Clone for Can<A> {
 
 impl_debug!([A: Ability] Can<A>, |_| "Can({})", A::NAME);
 
-/// What a device can do of what devices may lack: [`Context::abilities`]. [`Can`] has an example.
+/// The optional abilities of a device: [`Context::abilities`]. [`Can`] has an example.
 pub struct Abilities {
     context: Weak<handle::Context>,
     attr: DeviceAttrEx,
 }
 
 impl Abilities {
-    /// The proof that the device can do `A`; `None` if it cannot.
+    /// The proof that the device has the ability `A`; `None` if it does not.
     pub fn can<A: Ability>(&self) -> Option<Can<A>> {
         let can = || Can { context: self.context.clone(), _ability: PhantomData };
         A::is_in(&self.attr).then(can)
@@ -141,8 +141,9 @@ impl Abilities {
 }
 
 impl Context {
-    /// The extended attributes of the device (`ibv_query_device_ex`). A library or provider without
-    /// that verb tells [`DeviceAttr`](crate::device::DeviceAttr) alone.
+    /// Returns the extended attributes of the device (`ibv_query_device_ex`). If the library or the
+    /// provider does not have that verb, only the fields of
+    /// [`DeviceAttr`](crate::device::DeviceAttr) are set.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -156,7 +157,7 @@ impl Context {
         Ok(DeviceAttrEx::from_c(&attr))
     }
 
-    /// What the device can do of what devices may lack; [`Can`] has an example.
+    /// Returns the optional abilities of the device; [`Can`] has an example.
     ///
     /// # Errors
     /// As for [`query_device_ex`](Self::query_device_ex).
@@ -179,7 +180,7 @@ mod tests {
     use crate::terms::transport::{Rc, Uc};
     use crate::work::opcode::AtomicWrite;
 
-    /// `IB_UVERBS_DEVICE_FLUSH_GLOBAL` and those behind it, as in the kernel's ib_user_verbs.h.
+    /// `IB_UVERBS_DEVICE_FLUSH_GLOBAL` and the following bits, as in the kernel's ib_user_verbs.h.
     #[test]
     fn abilities_of_persistent_memory_are_bits() {
         for bit in 0..64 {
@@ -191,7 +192,7 @@ mod tests {
         }
     }
 
-    /// What a device has one of, it has.
+    /// A limit of one is enough for an ability.
     #[test]
     fn the_least_of_an_ability_is_one() {
         let told = |set: fn(&mut ibv_device_attr_ex)| {
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!((clock.mask(), clock.khz()), (7, 9));
     }
 
-    /// Each bit of what a device can is one answer, and no other.
+    /// Each capability bit answers exactly one question.
     #[test]
     fn abilities_of_odp_are_bits() {
         let told = [0, 1, 2, 3].map(|bits| {

@@ -9,7 +9,7 @@ use crate::device::{DeviceEvent, DeviceEvents};
 use crate::terms::error::{Error, Refused};
 use crate::wait::{Turns, not_registered};
 
-/// The asynchronous events of an open device, to await in a tokio runtime (feature `tokio`).
+/// The asynchronous events of an open device, for use in a tokio runtime (feature `tokio`).
 ///
 /// ```
 /// # use proverbs::{loopback::Fabric, prelude::*};
@@ -38,11 +38,11 @@ impl DeviceEvents {
     /// Registers the events with the current tokio runtime.
     ///
     /// # Errors
-    /// The events are given back, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl` with
-    /// which the runtime registers the descriptor.
+    /// The events, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl`, which the runtime
+    /// calls to register the descriptor.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
+    /// Outside a tokio runtime, or in a runtime without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncDeviceEvents, Refused<Self>> {
         // SAFETY: the context keeps the descriptor open, and the result owns a handle to the
         // context.
@@ -52,18 +52,18 @@ impl DeviceEvents {
 }
 
 impl AsyncDeviceEvents {
-    /// Gives the events back, no longer registered with the runtime.
+    /// Removes the events from the runtime and returns them.
     pub fn into_inner(self) -> DeviceEvents {
         self.fd.into_inner()
     }
 
-    /// Waits for the next event, **for ever** if none comes: put a time-out around it.
+    /// Waits for the next event, **forever** if there is none, so combine it with a time-out.
     ///
-    /// Safe to cancel at any point: an event is taken only to be returned.
+    /// Safe to cancel at any point: a cancelled call has not taken an event.
     ///
     /// # Errors
-    /// As for [`DeviceEvents::try_next`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
-    /// runtime is shutting down.
+    /// As for [`DeviceEvents::try_next`], and [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `epoll_ctl` if the runtime is shutting down.
     pub async fn next(&mut self) -> Result<DeviceEvent, Error> {
         self.turns.take(&mut self.fd, DeviceEvents::try_next).await
     }

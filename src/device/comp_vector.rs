@@ -8,16 +8,16 @@ use crate::device::Context;
 use crate::sys::handle;
 use crate::terms::error::{Error, ErrorKind};
 
-/// A completion vector of a context (`comp_vector` of ibv_create_cq(3)): on most devices an
-/// interrupt, whose processor handles the events of the completion queues on it.
+/// A completion vector of a context (`comp_vector` of ibv_create_cq(3)). On most devices it is an
+/// interrupt, whose CPU handles the events of the completion queues on it.
 ///
-/// It comes from [`Context::comp_vectors`], so none is out of range.
+/// [`Context::comp_vectors`] returns the vectors, so a vector is never out of range.
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
 /// let channel = context.create_comp_channel()?;
-/// // A queue for each thread, their events spread over the vectors.
+/// // A queue for each thread, with the events spread over the vectors.
 /// let vectors = context.comp_vectors();
 /// for (_thread, vector) in (0..4).zip(vectors.iter().cycle()) {
 ///     let cq: CompletionQueue = context.cq(64).channel(&channel).vector(vector).create()?;
@@ -28,7 +28,7 @@ use crate::terms::error::{Error, ErrorKind};
 #[doc(alias = "ibv_context")]
 #[derive(Clone)]
 pub struct CompVector {
-    /// Whose it is: the context may close meanwhile, and its address is not used again for another.
+    /// The owner. The context may be closed in the meantime, but its address is not reused.
     context: Weak<handle::Context>,
     index: u32,
 }
@@ -39,7 +39,7 @@ impl CompVector {
         self.index
     }
 
-    /// Checks that it is of this context, for a completion queue.
+    /// Checks that it belongs to this context, for a completion queue.
     pub(crate) fn check_is_of(&self, context: &Context) -> Result<(), Error> {
         if std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle)) {
             return Ok(());
@@ -52,7 +52,7 @@ impl CompVector {
 impl_debug!(CompVector, |it| "CompVector({})", it.index);
 
 impl Context {
-    /// The completion vectors (`num_comp_vectors` of ibv_create_cq(3)), see [`CompVector`].
+    /// Returns the completion vectors (`num_comp_vectors` of ibv_create_cq(3)); see [`CompVector`].
     #[doc(alias = "num_comp_vectors")]
     pub fn comp_vectors(&self) -> Vec<CompVector> {
         // SAFETY: its handle keeps the context open, and the number does not change once it is

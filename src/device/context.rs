@@ -16,7 +16,7 @@ use crate::sys::{device, handle, list};
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
 
-/// An open device (`ibv_open_device`). All other objects are made from it.
+/// An open device (`ibv_open_device`). All other objects are created from it.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -25,10 +25,10 @@ use crate::terms::gid::Gid;
 /// assert!(context.query_device()?.max_qp_wr >= 16);
 /// assert_eq!(context.query_pkey(1, 0)?, 0xffff); // the default partition
 /// let channel = context.create_comp_channel()?;
-/// // Events of `cq` come by `channel`.
+/// // Events of `cq` are delivered to `channel`.
 /// let cq: CompletionQueue = context.cq(64).channel(&channel).create()?;
 ///
-/// // Objects of it exist: refused, and back.
+/// // It fails because objects of it exist, and returns the context.
 /// let context = context.destroy().unwrap_err().into_object();
 /// drop((cq, channel));
 /// context.destroy()?;
@@ -68,9 +68,9 @@ pub(crate) fn open(name: &str) -> Result<Context, Error> {
 }
 
 impl Context {
-    /// The device's provider, which the crate asked the kernel for when it opened the device. It
-    /// decides whether the crate trusts the device with promises that not every provider keeps:
-    /// see [`Provider`].
+    /// The provider of the device. The crate queried it from the kernel when it opened the device.
+    /// It decides whether the crate relies on promises that not every provider keeps: see
+    /// [`Provider`].
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -88,7 +88,7 @@ impl Context {
         device::name_of(&self.handle)
     }
 
-    /// The kind of transport that the device speaks (`transport_type` of ibv_get_device_list(3)).
+    /// The transport type of the device (`transport_type` of ibv_get_device_list(3)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -98,12 +98,12 @@ impl Context {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn transport_type(&self) -> TransportType {
-        // SAFETY: a device is live as long as a context of it, and its type does not change.
+        // SAFETY: a device is live while a context of it is, and its type does not change.
         TransportType::from_c(unsafe { (*(*self.handle.as_ptr()).device).transport_type })
     }
 
-    /// The device's abilities and limits (`ibv_query_device`). They do not change while the device
-    /// is open: this crate itself asks once for each context.
+    /// Returns the capabilities and limits of the device (`ibv_query_device`). They do not change
+    /// while the device is open, and the crate itself queries them once per context.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -116,9 +116,10 @@ impl Context {
         Ok(DeviceAttr::from_c(&attr))
     }
 
-    /// The state of a port, counted from 1 (`ibv_query_port`). The link layer, the longest message
-    /// and the lengths of the tables do not change while the device is open: this crate itself asks
-    /// for them once. Everything else may: the state, the LIDs, the MTU and the rate.
+    /// Returns the state of a port, counted from 1 (`ibv_query_port`). The link layer, the longest
+    /// message and the table sizes do not change while the device is open, and the crate itself
+    /// queries them once. The state, the LIDs, the MTU, the rate and all other attributes may
+    /// change.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -139,23 +140,23 @@ impl Context {
         Ok(PortAttr::from_c(&attr))
     }
 
-    /// An entry of a port's GID table (`ibv_query_gid`); all zeroes if the entry is not used.
+    /// Returns an entry of a port's GID table (`ibv_query_gid`); all zeroes if the entry is empty.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// let source = context.roce_v2_gid(1)?; // the entry to use, which knows its index
+    /// let source = context.roce_v2_gid(1)?; // the entry to use, with its index
     /// let gid = context.query_gid(1, source.index())?;
     /// assert_eq!(gid, source.gid());
-    /// assert!(context.query_gid(1, 15)?.is_zero()); // not filled
+    /// assert!(context.query_gid(1, 15)?.is_zero()); // empty
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
-    /// the table is shorter.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the port or the index does
+    /// not exist.
     #[doc(alias("ibv_query_gid", "subnet_prefix", "interface_id"))]
     pub fn query_gid(&self, port: u8, index: u8) -> Result<Gid, Error> {
         let query = self.handle.control().query_gid;
@@ -165,13 +166,13 @@ impl Context {
         gid.map(Gid::from).map_err(refused)
     }
 
-    /// An entry of a port's P_Key table (`ibv_query_pkey`).
+    /// Returns an entry of a port's P_Key table (`ibv_query_pkey`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
-    /// the table is shorter.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the port or the index does
+    /// not exist.
     #[doc(alias = "ibv_query_pkey")]
     pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16, Error> {
         let query = self.handle.control().query_pkey;
@@ -183,36 +184,37 @@ impl Context {
         })
     }
 
-    /// Closes the device (`ibv_close_device`). Objects made from it must be gone.
+    /// Closes the device (`ibv_close_device`). Objects that were created from it must be destroyed
+    /// first.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the context is given back: EBUSY
-    /// if objects made from it exist.
+    /// The context, with [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno: EBUSY if objects
+    /// that were created from it exist.
     #[doc(alias = "ibv_close_device")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         destroy("ibv_close_device", self.handle, "objects of it")
             .map_err(|refused| refused.map(|handle| Context { handle }))
     }
 
-    /// A context that was opened elsewhere, such as by C code: see [`raw`](crate::raw) for an
-    /// example. It is not closed here: `keep` is dropped in place of that, once neither the value
-    /// nor anything made from it exists.
+    /// A context that was opened outside this crate, such as by C code; [`raw`](crate::raw) has an
+    /// example. The crate does not close it. Instead it drops `keep` when neither the value nor an
+    /// object created from it exists any more.
     ///
     /// # Safety
     /// - `context` is a context of libibverbs, and live until `keep` is dropped.
-    /// - Its `async_fd` may be made non-blocking and read here
-    ///   ([`events`](crate::Context::events)); if the other code reads it too, either sees only a
-    ///   part of the events. Events of completion queues and shared receive queues that are made
-    ///   from the value name them by ids of this crate.
-    /// - If the provider is siw, no READ of no bytes is posted to its queue pairs
+    /// - The crate may make its `async_fd` non-blocking and read from it
+    ///   ([`events`](crate::Context::events)). If other code reads it too, each reader gets only
+    ///   some of the events. Events of completion queues and shared receive queues that are created
+    ///   from the value contain ids of this crate.
+    /// - If the provider is siw, no zero-length READ is posted to its queue pairs
     ///   ([R24.18](crate::guide::rules#r24-18)).
     pub unsafe fn from_raw<K: Send + Sync + 'static>(
         context: NonNull<ibv_context>,
         keep: K,
     ) -> Context {
-        // SAFETY: the context is of libibverbs and lives until the keeper is dropped (this
+        // SAFETY: the context comes from libibverbs and lives until the keeper is dropped (this
         // function's contract).
         let handle = unsafe {
             handle::Context::kept(context, &LIBIBVERBS, Default::default(), Box::new(keep))

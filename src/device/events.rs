@@ -1,7 +1,7 @@
-//! Asynchronous events of a device: news of queue pairs, queues and ports that come without a
-//! completion.
+//! Asynchronous events of a device: changes of queue pairs, queues and ports that are not reported
+//! by a completion.
 
-// No model: one set is read and changed under its lock alone, and nothing else is locked meanwhile.
+// No model: one set is read and changed only under its lock, and no other lock is taken then.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -16,12 +16,12 @@ use crate::terms::error::Error;
 
 /// The asynchronous events of an open device (`ibv_get_async_event`).
 ///
-/// Each event is acknowledged when it is taken (`ibv_ack_async_event`) and holds no pointer. So a
-/// forgotten event cannot hang the destruction of its object ([R13.1](crate::guide::rules#r13-1)),
-/// and an event of an object that is gone has just a number that is not used any more. Events that
-/// are unread when their object is destroyed are dropped.
+/// Each event is acknowledged when it is taken (`ibv_ack_async_event`), and contains no pointer. So
+/// a leaked event cannot hang the destruction of its object ([R13.1](crate::guide::rules#r13-1)),
+/// and an event of a destroyed object contains only a number that is not reused. If an object is
+/// destroyed, its unread events are dropped.
 ///
-/// An open device has one reader of its events: each is handed out once
+/// An open device can have one reader, which receives each event once
 /// ([R13.10](crate::guide::rules#r13-10)).
 ///
 /// ```
@@ -44,8 +44,8 @@ pub struct DeviceEvents {
     context: Arc<handle::Context>,
 }
 
-/// The contexts that have a reader, by address. A reader keeps its context alive, so an address
-/// means one context.
+/// The addresses of contexts that have a reader. A reader keeps its context alive, so an address
+/// identifies one context.
 static READ: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 fn read() -> MutexGuard<'static, BTreeSet<usize>> {
@@ -55,18 +55,18 @@ fn read() -> MutexGuard<'static, BTreeSet<usize>> {
 const VERB: &str = "ibv_get_async_event";
 
 impl Context {
-    /// The asynchronous events of this device, for one reader at a time
+    /// Returns the reader of this device's asynchronous events. There can be one at a time
     /// ([R13.10](crate::guide::rules#r13-10)).
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EBUSY while another [`DeviceEvents`] of this open device
     /// exists, or the errno of the device. [`Absent`](crate::ErrorKind::Absent): the process has no
-    /// descriptor left.
+    /// file descriptors left.
     pub fn events(&self) -> Result<DeviceEvents, Error> {
         let context = self.handle.clone();
         let address = context.as_ptr().addr();
         if !read().insert(address) {
-            let asked = "somebody reads the events of this open device already";
+            let asked = "another `DeviceEvents` of this open device exists";
             return Err(Error::os(VERB, libc::EBUSY, asked));
         }
         let mut events = DeviceEvents { fd: -1, context };
@@ -80,11 +80,11 @@ impl Context {
 }
 
 impl DeviceEvents {
-    /// The next event, if there is one; never sleeps (`ibv_get_async_event`).
+    /// Returns the next event, if there is one; never sleeps (`ibv_get_async_event`).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_async_event`: the device is gone. An
-    /// interruption by a signal is not an error but `None`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_async_event`: the device is gone. If
+    /// a signal interrupts the call, it returns `None`.
     pub fn try_next(&mut self) -> Result<Option<DeviceEvent>, Error> {
         let get = self.context.control().try_get_async_event;
         #[allow(unsafe_code)] // one verb
@@ -104,10 +104,10 @@ impl DeviceEvents {
         }
     }
 
-    /// Sleeps until there is an event (`ibv_get_async_event`); waits **for ever** if none comes.
+    /// Sleeps until there is an event (`ibv_get_async_event`); waits **forever** if there is none.
     ///
     /// # Errors
-    /// As for [`try_next`](Self::try_next); and [`Os`](crate::ErrorKind::Os) with the errno of
+    /// As for [`try_next`](Self::try_next), and [`Os`](crate::ErrorKind::Os) with the errno of
     /// poll(2).
     ///
     /// ```
@@ -123,8 +123,8 @@ impl DeviceEvents {
     /// # let qp = pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(2, &srq))?;
     /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
     /// let mut events = context.events()?;
-    /// // ... `qp` receives from a shared receive queue. Not every device tells (R13.11): on Soft-RoCE use
-    /// // `wait_timeout` ...
+    /// // ... `qp` receives from a shared receive queue. Not every device reports this (R13.11): on
+    /// // Soft-RoCE use `wait_timeout` ...
     /// let qp = qp.to_error()?;
     /// let mine = qp.qp_num();
     /// loop {
@@ -133,22 +133,22 @@ impl DeviceEvents {
     ///         other => println!("{other}"),
     ///     }
     /// }
-    /// qp.destroy()?; // no receive is lost with it
+    /// qp.destroy()?; // loses no receive
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias("ibv_get_async_event", "ibv_ack_async_event"))]
     pub fn wait(&mut self) -> Result<DeviceEvent, Error> {
         loop {
-            // Without a time limit there is an event or an error.
+            // Without a time limit it returns an event or an error.
             if let Some(event) = self.next_before(Sleep::new(None, None))? {
                 return Ok(event);
             }
         }
     }
 
-    /// Like [`wait`](Self::wait), for at most `timeout` (in steps of a millisecond, rounded up);
-    /// `None` if nothing happened.
+    /// Like [`wait`](Self::wait), but waits for at most `timeout`, rounded up to milliseconds.
+    /// Returns `None` after a time-out.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.
@@ -156,8 +156,8 @@ impl DeviceEvents {
         self.next_before(Sleep::new(Some(timeout), None))
     }
 
-    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
-    /// [`waker`](Waker::wake) ends it. `None` if nothing happened until then.
+    /// Like [`wait_timeout`](Self::wait_timeout), or **forever** if `timeout` is `None`, but a
+    /// [`waker`](Waker::wake) can end it early. Returns `None` after a wake or a time-out.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
@@ -179,12 +179,12 @@ impl DeviceEvents {
         self.next_before(Sleep::new(timeout, Some(waker)))
     }
 
-    /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
-    /// for [`AsFd`](std::os::fd::AsFd). Nothing can be read from it: events are taken
-    /// by [`try_next`](Self::try_next).
+    /// Returns a separate descriptor that is readable while this one is (epoll(7)), for runtimes
+    /// that require [`AsFd`](std::os::fd::AsFd). It cannot be read from: take events with
+    /// [`try_next`](Self::try_next).
     ///
     /// # Errors
-    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
+    /// [`Absent`](crate::ErrorKind::Absent) if the process has no file descriptors left;
     /// [`Os`](crate::ErrorKind::Os) with any other errno of epoll_create1(2) or epoll_ctl(2).
     ///
     /// ```
@@ -200,17 +200,17 @@ impl DeviceEvents {
         readiness_of(self.fd())
     }
 
-    /// The descriptor, to sleep on.
+    /// The descriptor to sleep on.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        #[allow(unsafe_code)] // a descriptor of the context's
-        // SAFETY: it is the context's, which is kept open, and never changes. (`events` returns no
-        // value without it.)
+        #[allow(unsafe_code)] // a descriptor of the context
+        // SAFETY: it belongs to the context, which stays open, and never changes. (`events` returns
+        // no value without it.)
         unsafe {
             BorrowedFd::borrow_raw(self.fd)
         }
     }
 
-    /// The next event; `None` if the sleep ended before one came.
+    /// The next event; `None` if the sleep ended first.
     fn next_before(&mut self, mut sleep: Sleep<'_>) -> Result<Option<DeviceEvent>, Error> {
         loop {
             if let Some(event) = self.try_next()? {
@@ -230,12 +230,12 @@ impl Drop for DeviceEvents {
 }
 
 impl AsRawFd for DeviceEvents {
-    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It
-    /// never blocks.
+    /// The descriptor, for poll(2), epoll(7) and event loops. It is readable while an event is
+    /// pending, and never blocks.
     ///
-    /// The descriptor is a plain number (there is no `AsFd`), so that reading from it takes
-    /// `unsafe`: an event that was read there is never acknowledged, and the destruction of its
-    /// object waits for it for ever ([R13.1](crate::guide::rules#r13-1)).
+    /// There is no `AsFd`, so reading from the descriptor requires `unsafe`. An event that is read
+    /// directly is never acknowledged, and the destruction of its object then hangs forever
+    /// ([R13.1](crate::guide::rules#r13-1)).
     fn as_raw_fd(&self) -> RawFd {
         self.fd
     }

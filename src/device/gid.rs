@@ -1,4 +1,4 @@
-//! The GID table of a port, and the choice of a GID.
+//! The GID table of a port, and selecting a GID.
 
 #![allow(unsafe_code)] // two verbs
 
@@ -7,14 +7,14 @@ use crate::sys::refusal::gid_refused;
 use crate::terms::error::{Error, ErrorKind};
 
 impl Context {
-    /// An entry of a port's GID table, with its kind (`ibv_query_gid_ex`).
+    /// Returns an entry of a port's GID table, with its type (`ibv_query_gid_ex`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the entry is empty; otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
-    /// the table is shorter.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the port or the index does
+    /// not exist.
     #[doc(alias = "ibv_query_gid_ex")]
     pub fn query_gid_entry(&self, port: u8, index: u8) -> Result<GidEntry, Error> {
         const VERB: &str = "ibv_query_gid_ex";
@@ -22,7 +22,7 @@ impl Context {
         // SAFETY: its handle keeps the context open.
         match unsafe { query(self.handle.as_ptr(), port, index.into()) } {
             Ok(entry) => {
-                let unknown = "a GID of a kind that this crate does not know";
+                let unknown = "a GID of an unknown type";
                 GidEntry::from_c(&entry).ok_or(Error::new(VERB, ErrorKind::Protocol(unknown)))
             }
             Err(libc::ENODATA) => {
@@ -33,10 +33,10 @@ impl Context {
         }
     }
 
-    /// The filled entries of a port's GID table, in the order of their indices
+    /// Returns the entries of a port's GID table that are not empty, ordered by index
     /// (`ibv_query_gid_table`). [`GidEntry`] has an example.
     ///
-    /// Entries whose index exceeds 255, which no address can name, are left out.
+    /// Entries with an index above 255 are omitted, because an address cannot refer to them.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port.
@@ -58,13 +58,13 @@ impl Context {
         Ok(entries)
     }
 
-    /// The GID of a port to use where routers may be on the way: of the RoCE v2 entries that are
-    /// not link-local the first of IPv4, or the first of IPv6; and if there is none, the first that
-    /// is link-local. [`RoceV2Gid`] has an example.
+    /// Selects the GID of a port to use for traffic that may be routed. It prefers RoCE v2 entries
+    /// that are not link-local: the first IPv4 entry, or the first IPv6 entry. If there are none,
+    /// it returns the first link-local entry. [`RoceV2Gid`] has an example.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if the port has no RoCE v2 GID, with what it has; otherwise as for
-    /// [`gid_table`](Self::gid_table).
+    /// [`ErrorKind::NotFound`] if the port has no RoCE v2 GID; the error lists its GIDs. Otherwise
+    /// as for [`gid_table`](Self::gid_table).
     pub fn roce_v2_gid(&self, port: u8) -> Result<RoceV2Gid, Error> {
         let table = self.gid_table(port)?;
         if let Some(best) = RoceV2Gid::best(&table) {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::provider_tests::SetControl;
 
-    /// A library may give the table in any order.
+    /// A library may return the table in any order.
     #[cfg(feature = "loopback")]
     #[test]
     fn the_table_is_in_the_order_of_indices() {
@@ -93,7 +93,7 @@ mod tests {
         use crate::sys::control::Control;
         let control = Control {
             query_gid_table: |context, ports| {
-                // SAFETY: the arguments are the verb's.
+                // SAFETY: the arguments are passed on.
                 let mut table = unsafe { (LOOPBACK.query_gid_table)(context, ports) }?;
                 table.reverse();
                 Ok(table)

@@ -1,4 +1,4 @@
-//! Lanes: domains whose members one thread uses, so that the provider needs no locks.
+//! Lanes: domains whose objects one thread uses, so that the provider needs no locks.
 
 #![allow(unsafe_code)] // two verbs
 
@@ -9,25 +9,24 @@ use crate::sys::handle;
 use crate::terms::error::Error;
 use crate::terms::threads::InLane;
 
-/// A lane of a protection domain: a thread domain joined to it (`ibv_alloc_td`,
-/// `ibv_alloc_parent_domain`). What is made in it stays on this thread, and the provider leaves out
-/// the locks that the types make needless.
+/// A lane of a protection domain: a parent domain with a thread domain (`ibv_alloc_td`,
+/// `ibv_alloc_parent_domain`). Its objects stay on this thread, so the provider omits locks.
 ///
-/// [`alloc_lane`](ProtectionDomain::alloc_lane) makes one, [`create_cq`](Lane::create_cq) its
+/// [`alloc_lane`](ProtectionDomain::alloc_lane) creates a lane, [`create_cq`](Lane::create_cq) its
 /// completion queues, [`create_srq`](ProtectionDomain::create_srq) its shared receive queues, and
-/// [`create_qp`](ProtectionDomain::create_qp) its queue pairs, whose profile says
-/// `threads: InLane`. All of these are of one kind: a queue pair of a lane neither completes into a
-/// completion queue for any thread nor the other way round.
+/// [`create_qp`](ProtectionDomain::create_qp) its queue pairs, whose profile has `threads: InLane`.
+/// These objects cannot be mixed with others: a queue pair of a lane needs completion queues of a
+/// lane, and other queue pairs need other completion queues.
 ///
 /// None of them is `Send` ([R17.8](crate::guide::rules#r17-8)). Regions, pools, buffers and address
-/// handles are not in a lane: they are made from the protection domain, on any thread, and go with
-/// the queue pairs of all its lanes. So a program with many threads has one domain, and each thread
-/// makes a lane of its own. Queue pairs are connected on the thread that uses them; what the peers
-/// exchange may travel.
+/// handles do not belong to a lane. Create them from the protection domain, on any thread, and use
+/// them with the queue pairs of all its lanes. So a program with many threads has one domain, and
+/// each thread creates its own lane. A queue pair must be connected on the thread that uses it, but
+/// endpoints that peers exchange can move between threads.
 ///
-/// A device without thread domains has lanes too: with the same types, and locks.
+/// On a device without thread domains, lanes have the same types, but use locks.
 /// [`has_thread_domain`](Lane::has_thread_domain) and
-/// [`is_single_threaded`](crate::CompletionQueue::is_single_threaded) tell
+/// [`is_single_threaded`](crate::CompletionQueue::is_single_threaded) report this
 /// ([R17.2](crate::guide::rules#r17-2)).
 ///
 /// ```
@@ -52,20 +51,20 @@ use crate::terms::threads::InLane;
 ///     })
 ///     .collect();
 /// for worker in workers {
-///     assert!(worker.join().map_err(|_| "panicked")??); // this device can
+///     assert!(worker.join().map_err(|_| "panicked")??); // this device supports them
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type Lane = ProtectionDomain<InLane>;
 
 impl ProtectionDomain {
-    /// Makes a [`Lane`] of this domain for the calling thread (`ibv_alloc_td`,
-    /// `ibv_alloc_parent_domain`). If the device has no thread domains, it is one with locks
-    /// ([R17.2](crate::guide::rules#r17-2)).
+    /// Creates a [`Lane`] of this domain for the calling thread (`ibv_alloc_td`,
+    /// `ibv_alloc_parent_domain`). If the device does not support thread domains, the lane has
+    /// locks ([R17.2](crate::guide::rules#r17-2)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// On mlx5 each lane has a doorbell page of its own.
+    /// On mlx5 each lane has its own doorbell page.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: ENOMEM if the device has no doorbell
@@ -75,11 +74,11 @@ impl ProtectionDomain {
     pub fn alloc_lane(&self) -> Result<Lane, Error> {
         let parent = self.handle();
         let (control, context) = (parent.control(), parent.parents().context.clone());
-        // The domain itself, as a lane that ends by itself.
+        // The domain itself, as a lane that ends separately.
         let without = || {
             let (parents, keeper) = (parent.parents().context.clone().into(), parent.clone());
-            // SAFETY: the domain is live, and of this provider, as long as its handle, which is the
-            // keeper.
+            // SAFETY: the domain is live, and belongs to this provider, as long as its handle,
+            // which is the keeper.
             let handle =
                 unsafe { handle::Pd::kept(parent.ptr(), control, parents, Box::new(keeper)) };
             Ok(Lane::of(Arc::new(handle), self.id()))
@@ -91,7 +90,7 @@ impl ProtectionDomain {
             Err(libc::EOPNOTSUPP | libc::ENOSYS) => return without(),
             Err(errno) => return Err(Error::os("ibv_alloc_td", errno, "")),
         };
-        // SAFETY: both domains are live, of one context, and the result's parents.
+        // SAFETY: both domains are live, belong to one context, and are the parents of the result.
         match unsafe { (control.alloc_parent_domain)(parent.as_ptr(), td.as_ptr()) } {
             Ok(joint) => {
                 let joins = Some(handle::Joined { td, pd: parent.clone() });
@@ -107,8 +106,9 @@ impl ProtectionDomain {
 }
 
 impl Lane {
-    /// Whether the lane has a thread domain. If not, its device has none, and its queue pairs and
-    /// shared receive queues have the provider's locks ([R17.2](crate::guide::rules#r17-2)).
+    /// Whether the lane has a thread domain. If not, the device does not support them, and queue
+    /// pairs and shared receive queues of the lane use the provider's locks
+    /// ([R17.2](crate::guide::rules#r17-2)).
     pub fn has_thread_domain(&self) -> bool {
         self.handle().parents().joins.is_some()
     }

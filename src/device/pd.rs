@@ -1,4 +1,4 @@
-//! Protection domains: the objects that may be used together.
+//! Protection domains: groups of objects that can be used together.
 
 // No model: the lock-free part is `counters::ids::mint_below`, which has one.
 
@@ -20,7 +20,7 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 
 /// A protection domain (`ibv_alloc_pd`). Regions, address handles, shared receive queues and queue
-/// pairs of one domain may be used together.
+/// pairs can be used together if they belong to the same domain.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -67,10 +67,10 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if there is no global route on RoCE
-    /// ([R5.4](crate::guide::rules#r5-4)), or if the GID table has no entry at the index
-    /// ([R8.5](crate::guide::rules#r8-5)). [`ErrorKind::Limit`] if the port has not so many LIDs
-    /// ([R24.9](crate::guide::rules#r24-9)).
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL: there is no global route on RoCE
+    ///   ([R5.4](crate::guide::rules#r5-4)), or the GID table has no entry at the index
+    ///   ([R8.5](crate::guide::rules#r8-5)).
+    /// - [`ErrorKind::Limit`]: the port has fewer LIDs ([R24.9](crate::guide::rules#r24-9)).
     #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
@@ -87,15 +87,15 @@ impl ProtectionDomain {
         Ok(ProtectionDomain::of(Arc::new(pd), id))
     }
 
-    /// A protection domain that was allocated elsewhere, such as by C code: see [`raw`](crate::raw)
-    /// for an example. It is not deallocated here: `keep` is dropped in place of that, once neither
-    /// the value nor anything made from it exists.
+    /// A protection domain that was allocated outside this crate, such as by C code;
+    /// [`raw`](crate::raw) has an example. The crate does not deallocate it. Instead it drops
+    /// `keep` when neither the value nor an object created from it exists any more.
     ///
     /// # Safety
     /// `pd` is a protection domain of libibverbs, and live until `keep` is dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::ContextMismatch`] if it is of another context
+    /// [`ErrorKind::ContextMismatch`] if it belongs to another context
     /// ([R12.1](crate::guide::rules#r12-1)).
     pub unsafe fn from_raw<K: Send + Sync + 'static>(
         context: &Context,
@@ -109,14 +109,14 @@ impl ProtectionDomain {
             return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         }
         let id = mint()?;
-        // SAFETY: the domain is live until the keeper is dropped (this function's contract), and of
-        // the context's provider, since the context is its.
+        // SAFETY: the domain is live until the keeper is dropped (this function's contract), and
+        // belongs to the provider of the context, because it belongs to the context.
         let pd =
             unsafe { handle::Pd::kept(pd, control, context.handle.clone().into(), Box::new(keep)) };
         Ok(ProtectionDomain::of(Arc::new(pd), id))
     }
 
-    /// The domain of a handle that [`downgrade`](Self::downgrade) made, if it still exists.
+    /// The domain of a handle that [`downgrade`](Self::downgrade) returned, if it still exists.
     #[cfg(feature = "cm")]
     pub(crate) fn upgrade((pd, id): &(Weak<handle::Pd>, u32)) -> Option<Self> {
         Some(ProtectionDomain::of(pd.upgrade()?, *id))
@@ -146,12 +146,13 @@ impl<L: Threads> ProtectionDomain<L> {
         self.id
     }
 
-    /// Deallocates the domain (`ibv_dealloc_pd`). Objects made from it must be gone.
+    /// Deallocates the domain (`ibv_dealloc_pd`). Objects that were created from it must be
+    /// destroyed first.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects made
+    /// The domain, with [`ErrorKind::Os`](crate::ErrorKind::Os): EBUSY if objects that were created
     /// from it exist.
     #[doc(alias = "ibv_dealloc_pd")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
@@ -163,7 +164,7 @@ impl<L: Threads> ProtectionDomain<L> {
 
 const VERB: &str = "ibv_alloc_pd";
 
-/// A number that no other protection domain of this process has.
+/// Returns a number that no other protection domain of this process has.
 fn mint() -> Result<u32, Error> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     match ids::mint_below(&NEXT, u32::MAX.into()) {

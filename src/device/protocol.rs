@@ -1,10 +1,10 @@
-//! What a port speaks, and what that has not.
+//! The protocol of a port, and the features that it lacks.
 
 use crate::device::{Context, LinkLayer, Protocol, TransportType};
 use crate::terms::error::Error;
 
 impl Context {
-    /// What this port speaks. The port is asked once.
+    /// The protocol of this port. The port is queried once.
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -1,6 +1,6 @@
-//! What a device is among others, what it says of now, and where things are in its tables.
+//! Queries of a device: its identity, its current values, and positions in its tables.
 
-#![allow(unsafe_code)] // verbs that ask
+#![allow(unsafe_code)] // query verbs
 
 use crate::device::{Can, Context, NodeType, Timestamps};
 use crate::sys::query::{RAW_CLOCK, ibv_values_ex};
@@ -8,7 +8,7 @@ use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
 
 impl Context {
-    /// The kind of node that the device is.
+    /// The node type of the device.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -19,12 +19,13 @@ impl Context {
     /// ```
     #[doc(alias = "ibv_node_type_str")]
     pub fn node_type(&self) -> NodeType {
-        // SAFETY: a device is live as long as a context of it, and its type does not change.
+        // SAFETY: a device is live while a context of it is, and its type does not change.
         NodeType::from_c(unsafe { (*(*self.handle.as_ptr()).device).node_type })
     }
 
-    /// The kernel's number for the device (`ibv_get_device_index`), by which netlink and rdma(8)
-    /// know it whatever its name is; `None` if kernel or library do not tell.
+    /// The kernel's number of the device (`ibv_get_device_index`). netlink and rdma(8) use it to
+    /// identify the device, independent of its name. `None` if the kernel or the library does not
+    /// report it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -38,9 +39,9 @@ impl Context {
         u32::try_from(unsafe { (self.handle.control().device_index)(self.handle.as_ptr()) }).ok()
     }
 
-    /// Where `pkey` is in a port's P_Key table (`ibv_get_pkey_index`): what a queue pair's
-    /// [`pkey_index`](crate::qp::ConnectedInit) names. The P_Key is whole, with its bit for full
-    /// members (0x8000).
+    /// The index of `pkey` in a port's P_Key table (`ibv_get_pkey_index`), for
+    /// [`pkey_index`](crate::qp::ConnectedInit) of a queue pair. `pkey` includes the
+    /// full-membership bit (0x8000).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -52,8 +53,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if the table does not have it,
-    /// [`ErrorKind::Os`] with the errno of what was asked.
+    /// [`ErrorKind::NotFound`] if the table does not contain it, [`ErrorKind::Os`] with the errno
+    /// of the query.
     #[doc(alias = "ibv_get_pkey_index")]
     pub fn pkey_index(&self, port: u8, pkey: u16) -> Result<u16, Error> {
         let len = self.query_port(port)?.pkey_tbl_len;
@@ -66,9 +67,10 @@ impl Context {
         Err(Error::new("ibv_get_pkey_index", ErrorKind::NotFound(what)))
     }
 
-    /// The speed of a port in tenths of Gbit/s (`ibv_query_port_speed`), all lanes together and as
-    /// it is now: of a bond, that of its active links. Before rdma-core 63, and where the device
-    /// does not tell, it is the product of what [`query_port`](Self::query_port) tells.
+    /// The current speed of a port in units of 100 Mbit/s (`ibv_query_port_speed`), for all lanes
+    /// together. For a bond, it is the speed of its active links. Before rdma-core 63, and if the
+    /// device does not report it, it is computed from the values of
+    /// [`query_port`](Self::query_port).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -80,8 +82,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP or ENOSYS if neither
-    /// tells.
+    /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP or ENOSYS if neither is available.
     #[doc(alias = "ibv_query_port_speed")]
     pub fn query_port_speed(&self, port: u8) -> Result<u64, Error> {
         let ask = self.handle.control().query_port_speed;
@@ -99,9 +100,9 @@ impl Context {
         }
     }
 
-    /// The time now, in ticks of the clock of completion timestamps (`ibv_query_rt_values_ex`,
-    /// `IBV_VALUES_MASK_RAW_CLOCK`): [`Clock::between`](super::Clock::between) says how long ago a
-    /// completion was.
+    /// The current time, in ticks of the clock of completion timestamps (`ibv_query_rt_values_ex`,
+    /// `IBV_VALUES_MASK_RAW_CLOCK`). [`Clock::between`](super::Clock::between) converts it to the
+    /// time since a completion.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -115,9 +116,9 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ContextMismatch`] if the proof is another context's.
-    /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP if the library or the
-    /// device has no such verb, ENODATA if it told something else.
+    /// - [`ErrorKind::ContextMismatch`]: the proof belongs to another context.
+    /// - [`ErrorKind::Os`] with the errno: EOPNOTSUPP if the library or the device does not have
+    ///   the verb, ENODATA if it did not return a clock value.
     #[doc(alias("ibv_values_mask", "ibv_query_rt_values_ex", "IBV_VALUES_MASK_RAW_CLOCK"))]
     #[doc(alias("ibv_values_ex", "raw_clock"))]
     pub fn clock_now(&self, can: &Can<Timestamps>) -> Result<u64, Error> {
@@ -128,7 +129,7 @@ impl Context {
         // SAFETY: its handle keeps the context open.
         match unsafe { ask(self.handle.as_ptr(), &mut values) } {
             Ok(()) if values.comp_mask & RAW_CLOCK == 0 => Err(Error::os(VERB, libc::ENODATA, "")),
-            // Providers write ticks into the nanoseconds, and no seconds.
+            // Providers write ticks to the nanoseconds, and leave the seconds 0.
             Ok(()) => Ok(values.raw_clock.tv_nsec as u64),
             Err(errno) => Err(Error::os(VERB, errno, "")),
         }
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
     use crate::provider_tests::device_with;
 
-    /// A device may answer with another value than it was asked for, or with none.
+    /// A device may return another value than the requested one, or none.
     #[cfg(feature = "loopback")]
     #[test]
     fn a_clock_that_is_not_told_is_no_time() {

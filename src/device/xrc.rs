@@ -16,7 +16,7 @@ use crate::terms::transport::Xrc;
 
 impl sealed::Sealed for Xrc {}
 
-/// The device has XRC (`IBV_DEVICE_XRC`).
+/// The device supports XRC (`IBV_DEVICE_XRC`).
 impl Ability for Xrc {
     const NAME: &'static str = "XRC";
 
@@ -25,9 +25,9 @@ impl Ability for Xrc {
     }
 }
 
-/// Who else is in an [`XrcDomain`] (`fd` and `oflags` of ibv_open_xrcd(3)). The file is a name, by
-/// which processes of one host find each other's domain on the same device: nothing is read from it
-/// or written to it, and it need not stay open.
+/// Selects the processes that share an [`XrcDomain`] (`fd` and `oflags` of ibv_open_xrcd(3)). The
+/// file is a name: processes of one host that open the same file share a domain on the same device.
+/// The file is neither read nor written, and can be closed.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -35,11 +35,11 @@ impl Ability for Xrc {
 /// use proverbs::device::XrcdFile;
 /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
 /// let can = context.abilities()?.can::<Xrc>().ok_or("no XRC")?;
-/// let file = std::fs::File::open("Cargo.toml")?; // any that the processes agree on
-/// // Nobody has opened the domain of this file:
+/// let file = std::fs::File::open("Cargo.toml")?; // any file that the processes agree on
+/// // The domain of this file does not exist yet:
 /// assert!(context.open_xrcd(&can, XrcdFile::Existing(file.as_fd())).is_err());
 /// let first = context.open_xrcd(&can, XrcdFile::New(file.as_fd()))?;
-/// // From here on it exists. Another process may join it, and so may this one.
+/// // Now it exists. Other processes can join it, and so can this one.
 /// let second = context.open_xrcd(&can, XrcdFile::Existing(file.as_fd()))?;
 /// let third = context.open_xrcd(&can, XrcdFile::Any(file.as_fd()))?;
 /// assert!(context.open_xrcd(&can, XrcdFile::New(file.as_fd())).is_err());
@@ -50,13 +50,13 @@ impl Ability for Xrc {
 #[doc(alias("ibv_xrcd_init_attr", "ibv_xrcd"))]
 #[derive(Clone, Copy, Debug)]
 pub enum XrcdFile<'f> {
-    /// Nobody: the domain has no file (-1).
+    /// The domain is private and has no file (-1).
     Private,
-    /// All who open the domain of this file. It is made if there is none (`O_CREAT`).
+    /// Opens the domain of this file, or creates it if it does not exist (`O_CREAT`).
     Any(BorrowedFd<'f>),
-    /// Those who open it later: an error if somebody has opened it already (`O_CREAT | O_EXCL`).
+    /// Creates the domain of this file, or fails if it exists (`O_CREAT | O_EXCL`).
     New(BorrowedFd<'f>),
-    /// Those who opened it before: an error if nobody has.
+    /// Opens the domain of this file, or fails if it does not exist.
     Existing(BorrowedFd<'f>),
 }
 
@@ -71,8 +71,8 @@ impl XrcdFile<'_> {
     }
 }
 
-/// An XRC domain (`ibv_open_xrcd`): what a target and the shared receive queues that it delivers to
-/// have in common ([R26.4](crate::guide::rules#r26-4)), in one process or in several of a host.
+/// An XRC domain (`ibv_open_xrcd`), which a target and its shared receive queues share
+/// ([R26.4](crate::guide::rules#r26-4)). One process or several processes of a host can open it.
 ///
 /// [`XrcTarget`](crate::qp::XrcTarget) has an example. Its targets and shared receive queues keep
 /// it open.
@@ -97,10 +97,10 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if `can` is of another context,
-    /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EAGAIN if nobody has opened the
-    /// file's domain, EINVAL if somebody has and `file` is [`New`](XrcdFile::New), EOPNOTSUPP if
-    /// the library lacks the verb.
+    /// - [`ContextMismatch`](crate::ErrorKind::ContextMismatch): `can` belongs to another context.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno otherwise: EAGAIN if the file has no domain,
+    ///   EINVAL if it has one and `file` is [`New`](XrcdFile::New), EOPNOTSUPP if the library lacks
+    ///   the verb.
     #[doc(alias("ibv_open_xrcd", "oflags"))]
     pub fn open_xrcd(&self, can: &Can<Xrc>, file: XrcdFile<'_>) -> Result<XrcDomain, Error> {
         const VERB: &str = "ibv_open_xrcd";
@@ -125,13 +125,13 @@ impl XrcDomain {
         self.xrcd.as_ptr()
     }
 
-    /// Closes the domain (`ibv_close_xrcd`). Its targets and shared receive queues must be gone;
-    /// those of other processes need not.
+    /// Closes the domain (`ibv_close_xrcd`). Its targets and shared receive queues must be
+    /// destroyed first. Other processes may still have some.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects of it exist.
+    /// The domain, with [`Os`](crate::ErrorKind::Os): EBUSY if objects of it exist.
     #[doc(alias = "ibv_close_xrcd")]
     pub fn close(self) -> Result<(), Refused<Self>> {
         destroy("ibv_close_xrcd", self.xrcd, "objects of it")

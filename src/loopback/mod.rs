@@ -1,57 +1,58 @@
 //! A software RDMA device, in pure Rust, inside this process.
 //!
-//! Devices opened on one [`Fabric`] reach each other. Like hardware, a device works after a post
-//! has returned: a post makes the checks of libibverbs' providers and copies the work request.
-//! Every other verb first lets the whole fabric work until nothing more can happen. The fabric uses
-//! no thread, no clock of the machine and no randomness, so a program that makes the same calls
-//! sees the same completions.
+//! Devices opened on one [`Fabric`] can reach each other. Like hardware, a device works after a
+//! post has returned: a post makes the checks of libibverbs' providers and copies the work request.
+//! Every other verb first runs the whole fabric until nothing more can happen. The fabric uses no
+//! threads, no system clock and no randomness, so a program that makes the same calls gets the same
+//! completions.
 //!
-//! Only calls of verbs make the fabric work. So a program that sleeps on a descriptor in its own
-//! event loop is also woken by a post, and while retry timers run, without an event. Real devices
-//! may do that, too.
+//! Only verb calls run the fabric. So if a program sleeps on a descriptor in its own event loop, a
+//! post may also wake it, and so may running retry timers, without an event. Real devices may do
+//! that, too.
 //!
-//! Retries (`rnr_retry`, `retry_cnt`) are used up by calls that find nothing, so that a program of
-//! one thread sees them end. A program of several threads [stops the clock](Fabric::stop_clock):
-//! then a send waits until its peer is ready, or until the test [moves the clock](Fabric::advance)
+//! Calls that find nothing to do use up retries (`rnr_retry`, `retry_cnt`), so that they end in a
+//! single-threaded program. A program with several threads [stops the clock](Fabric::stop_clock). A
+//! send then waits until its peer is ready, or until the test [advances the clock](Fabric::advance)
 //! beyond its retries.
 //!
-//! Faults of real fabrics and devices can be injected by a seeded [`Script`] of [`Fault`]s, so that
-//! a program can test how it handles them; see `examples/faults.rs`.
+//! To test how a program handles the faults of real fabrics and devices, inject them with a seeded
+//! [`Script`] of [`Fault`]s; see `examples/faults.rs`.
 //!
 //! rdma_cm runs on a fabric, too: see the module `cm`.
 //!
-//! Where the kernel's rxe departs from the InfiniBand Architecture (IBA), the device follows IBA.
+//! If the kernel's rxe differs from the InfiniBand Architecture (IBA), the device follows IBA.
 //!
-//! A [`Personality`], chosen when the fabric is made ([`Fabric::with`]), decides where providers
-//! differ within the manual pages. Run programs on several; `worst` finds most mistakes.
+//! The manual pages leave some behaviour open, and providers differ in it. A [`Personality`], set
+//! when the fabric is created ([`Fabric::with`]), selects this behaviour. Run your tests with
+//! several; `worst` finds most mistakes.
 //!
 //! | | plain | rxe | mlx5 | worst |
 //! |---|---|---|---|---|
-//! | fields of `ibv_wc` without a meaning | zero | zero | not written: no value under Miri, else one that is wrong | any of these, or only what ibv_poll_cq(3) promises is written |
+//! | fields of `ibv_wc` without a meaning | zero | zero | not written: uninitialised under Miri, otherwise a wrong value | any of these, or only the fields that ibv_poll_cq(3) promises are written |
 //! | `IBV_WC_WITH_IMM` when a send or write with immediate completes | no | yes, `imm_data` 0 | yes, `imm_data` not written | any of these |
 //! | `IBV_WC_GRH` of a receive on RC or UC | no | yes | no | either |
 //! | completions, not yet polled, of a queue pair that is destroyed or reset | stay | stay | are removed; shared receive queues get their slots back | either, for each completion queue |
-//! | a receive's slot is free again | when it is filled | when it is filled | when its completion is polled, or goes | either, for each receive |
-//! | the 20 bytes before an IPv4 header | zero | zero | anything, a 6 in front too | either |
-//! | an element of length 0 | has no bytes | has no bytes | has no bytes | that, or 2^31 bytes ([R3.3](crate::guide::rules#r3-3)) |
-//! | attributes that ibv_query_qp(3) was not asked for | right | right | right | right, or wrong |
+//! | a receive's slot is free again | when it is filled | when it is filled | when its completion is polled or removed | either, for each receive |
+//! | the 20 bytes before an IPv4 header | zero | zero | arbitrary, possibly starting with 6 | either |
+//! | an element of length 0 | has no bytes | has no bytes | has no bytes | no bytes, or 2^31 bytes ([R3.3](crate::guide::rules#r3-3)) |
+//! | attributes outside the mask of ibv_query_qp(3) | correct | correct | correct | correct or wrong |
 //! | a failed poll returns | -1 | -1 | -2 | either |
 //! | device memory, dma-buf, `ibv_rereg_mr` | yes | no | yes | yes |
 //! | thread domains and parent domains | yes | no | yes | either |
-//! | completion queues for one thread | yes | yes | yes | either |
-//! | timestamps of completions | from 0 on | no | soon used up, and from 0 on again | as mlx5's |
+//! | single-threaded completion queues | yes | yes | yes | either |
+//! | timestamps of completions | from 0 on | no | soon wrap to 0 | like mlx5 |
 //! | copies to and from device memory | of bytes | | of 4 aligned bytes | either |
-//! | a send whose retries are over is given up | in time | in time | in time | up to four times later |
+//! | a send fails when its retries are used up | in time | in time | in time | up to four times later |
 //! | keys of a region that is re-registered | new | | the old ones | either |
-//! | the flag of a message that ended a key | `IBV_WC_WITH_INV` | the kernel's, `1 << 2` | `IBV_WC_WITH_INV` | `IBV_WC_WITH_INV` |
-//! | LOCAL_INV of a key that has ended | fails | panics: it crashes that kernel | fails | fails |
-//! | the number of a deallocated window | is not reused | is not reused | is the next window's | either |
+//! | the flag of a message that invalidated a key | `IBV_WC_WITH_INV` | the kernel's flag, `1 << 2` | `IBV_WC_WITH_INV` | `IBV_WC_WITH_INV` |
+//! | LOCAL_INV of an invalid key | fails | panics, because it crashes that kernel | fails | fails |
+//! | the number of a deallocated window | is not reused | is not reused | is reused by the next window | either |
 //! | `ibv_dereg_mr` of a region with a bound window | EINVAL | EINVAL | deregisters it | either |
 //!
-//! A [`World`] describes devices that a test machine rarely has: InfiniBand ports (LIDs, and no GRH
-//! unless asked for), IPv6 behind a GRH, EFA's SRD, which delivers in an order that a seed gives,
-//! devices that grant more than asked for, or less.
-//! [`Fabric::break_device`] makes a device fail for good.
+//! A [`World`] describes devices that a test machine rarely has: InfiniBand ports (LIDs, and a GRH
+//! only on request), IPv6 in a GRH, EFA's SRD, which delivers in an order that a seed determines,
+//! and devices that grant more or less than requested. [`Fabric::break_device`] makes a device fail
+//! permanently.
 
 mod pair;
 mod srd_pair;
@@ -81,7 +82,7 @@ use crate::device::Context;
 use crate::memory::{Access, RemoteSlice};
 use crate::terms::error::Error;
 
-/// A software fabric for the [loopback](crate::loopback) device: the devices opened on it reach
+/// A software fabric for the [loopback](crate::loopback) device. The devices opened on it can reach
 /// each other.
 ///
 /// A clone is another handle to the same fabric.
@@ -94,7 +95,7 @@ use crate::terms::error::Error;
 /// let (one, two) = (fabric.open_device(), fabric.open_device());
 /// assert_eq!((one.name(), two.name()), ("loop0".to_owned(), "loop1".to_owned()));
 ///
-/// // The first receive that is posted is refused.
+/// // The first posted receive is rejected.
 /// fabric.inject(Script::default().with(Fault::Refuse { errno: 12 }.nth(0).posting(Direction::Receive)));
 /// # let pd = one.alloc_pd()?;
 /// # let cq = one.create_cq(16)?;
@@ -103,7 +104,7 @@ use crate::terms::error::Error;
 /// assert!(qp.post_recv(wr::Recv::empty()).unwrap_err().is_full()); // ENOMEM
 /// let seen: Injected = fabric.injected();
 /// assert_eq!(seen.refuse, 1);
-/// assert_eq!(seen.by_kind().iter().map(|(_, count)| count).sum::<u64>(), 1); // and nothing else
+/// assert_eq!(seen.by_kind().iter().map(|(_, count)| count).sum::<u64>(), 1); // and no other fault
 ///
 /// // The device moves the queue pair to ERR by itself.
 /// assert!(fabric.fail(qp.qp_num()));
@@ -138,20 +139,21 @@ impl Fabric {
     }
 
     /// Injects the faults of `script` from now on; `Script::default()` ends all faults that have
-    /// not begun. For work requests that have begun and messages on their way, the decision stands.
+    /// not begun. It does not change work requests that have begun or messages in flight.
     pub fn inject(&self, script: Script) {
         self.0.inject(script);
     }
 
-    /// The number of injected faults since the fabric was made, by kind.
+    /// The number of injected faults since the fabric was created, by kind.
     pub fn injected(&self) -> Injected {
         self.0.injected()
     }
 
     /// Breaks a device of this fabric: it raises an event
     /// ([`DeviceEvent::DeviceFatal`](crate::device::DeviceEvent::DeviceFatal)) and stops working.
-    /// Posted work never completes, posts are accepted, and other verbs return EIO, except those
-    /// that destroy. Returns false if the device is not of this fabric, or was broken before.
+    /// Posts still succeed, but posted work never completes. Other verbs return EIO, except those
+    /// that destroy objects. Returns false if the device does not belong to this fabric, or was
+    /// already broken.
     ///
     /// ```
     /// # use proverbs::{loopback::Fabric, prelude::*};
@@ -168,9 +170,9 @@ impl Fabric {
         self.0.break_device(&device.handle)
     }
 
-    /// Raises an asynchronous event of the device or of its port, given by its number in
-    /// `enum ibv_event_type` (18 is a change of the GID table) or by an unknown number. Returns
-    /// false if the device is not of this fabric, or if the event is of another kind of object.
+    /// Raises an asynchronous event of the device or of its port. `event_type` is a value of `enum
+    /// ibv_event_type` (18 is a change of the GID table) or an unknown number. Returns false if the
+    /// device does not belong to this fabric, or if the event belongs to another kind of object.
     ///
     /// ```
     /// # use proverbs::{loopback::Fabric, prelude::*};
@@ -178,7 +180,7 @@ impl Fabric {
     /// let fabric = Fabric::new();
     /// let context = fabric.open_device();
     /// let mut events = context.events()?;
-    /// assert!(fabric.raise(&context, 77)); // of a kernel that is newer than this crate
+    /// assert!(fabric.raise(&context, 77)); // from a kernel that is newer than this crate
     /// assert_eq!(events.wait()?, DeviceEvent::Other(77));
     /// assert!(!fabric.raise(&context, 1), "of a queue pair");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -187,13 +189,14 @@ impl Fabric {
         self.0.raise(&device.handle, event_type)
     }
 
-    /// Binds a type 2 memory window of the device to `slice`, a piece of a region of this fabric,
-    /// like `ibv_bind_mw` (ibv_bind_mw(3)). The slice returned has a key of its own, which
-    /// SEND_WITH_INV and LOCAL_INV invalidate; until one of them does, the region cannot be
-    /// deregistered ([R6.11](crate::guide::rules#r6-11)).
+    /// Binds a type 2 memory window of the device to `slice`, a slice of a region of this fabric,
+    /// like `ibv_bind_mw` (ibv_bind_mw(3)). The returned slice has its own key, which SEND_WITH_INV
+    /// and LOCAL_INV invalidate. Until then, the region cannot be deregistered
+    /// ([R6.11](crate::guide::rules#r6-11)).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the slice is of no region of this fabric.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the slice does not belong to a region of
+    /// this fabric.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -209,12 +212,16 @@ impl Fabric {
         let (addr, len) = (slice.addr(), slice.len());
         match self.0.open_window(addr, len, slice.rkey()) {
             Ok(rkey) => Ok(RemoteSlice::from_parts(addr, len, rkey)),
-            Err(errno) => Err(Error::os("ibv_bind_mw", errno, "the slice is of no region here")),
+            Err(errno) => Err(Error::os(
+                "ibv_bind_mw",
+                errno,
+                "the slice does not belong to a region of this fabric",
+            )),
         }
     }
 
-    /// Ends the key of a window of [`open_window`](Self::open_window), as LOCAL_INV would. Whether
-    /// it was open.
+    /// Invalidates the key of a window of [`open_window`](Self::open_window), like LOCAL_INV.
+    /// Returns whether it was valid.
     pub fn close_window<A: Access>(&self, window: RemoteSlice<A>) -> bool {
         self.0.close_window(window.rkey())
     }
@@ -226,18 +233,15 @@ impl Fabric {
         self.0.fail(qp_num)
     }
 
-    /// Stops the clock of the fabric: from now on its time moves by [`advance`](Self::advance)
-    /// alone.
+    /// Stops the clock of the fabric. From now on only [`advance`](Self::advance) moves its time.
     ///
-    /// Without this, the retries of a send are used up while the fabric is idle: by polls that find
-    /// nothing, of whichever thread. So a peer on another thread, which is about to post its
-    /// receive, may come too late. While the clock stands, no retries are used up, however often
-    /// and on however many threads the program polls, and a send passes as soon as its peer is
-    /// ready.
+    /// Without this, the retries of a send are used up while the fabric is idle, by polls of any
+    /// thread that find nothing. So a peer on another thread, which is about to post its receive,
+    /// may be too late. While the clock is stopped, no retries are used up, regardless of how often
+    /// and on how many threads the program polls. A send succeeds as soon as its peer is ready.
     ///
-    /// A clock that was stopped stays so; stopping it again does nothing. Faults that count runs
-    /// ([`Fault::Delay`], [`Fault::FlushLate`]) do
-    /// not ask the clock.
+    /// The clock cannot be started again, and stopping it twice has no effect. Faults that count
+    /// runs ([`Fault::Delay`], [`Fault::FlushLate`]) do not use the clock.
     ///
     /// ```
     /// # use proverbs::loopback::{self, Pair, Fault, Script};
@@ -251,7 +255,7 @@ impl Fabric {
     ///
     /// a.post_send(wr::Send::inline(b"are you there?"))?;
     /// let wait = fabric.next_timer().ok_or("nothing waits")?;
-    /// // Six retries, each answered by nothing for 67 ms: `RcRts::new`'s.
+    /// // Six retries of 67 ms each, without an answer: the values of `RcRts::new`.
     /// assert_eq!(wait, 7 * Timeout::MS_67.duration().unwrap());
     ///
     /// fabric.advance(wait - Duration::from_nanos(1));
@@ -265,30 +269,28 @@ impl Fabric {
         self.0.stop_clock();
     }
 
-    /// Moves the clock of the fabric by `time`, having [stopped](Self::stop_clock) it. The devices
-    /// work at the time that was, and whenever a timer runs out on the way, in the order of time.
+    /// Advances the clock of the fabric by `time`, and [stops](Self::stop_clock) it first. The
+    /// devices run at the old time, and then whenever a timer expires on the way, in order of time.
     ///
-    /// A send on RC is given up and completes as
+    /// A send on RC fails with
     ///
     /// - [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) when its peer had no receive for
-    ///   the sender's `rnr_retry` times the peer's `min_rnr_timer`
-    ///   ([R8.11](crate::guide::rules#r8-11));
-    /// - [`RetryExc`](crate::completion::WcStatus::RetryExc) when no answer came for one more than
-    ///   `retry_cnt` times its `timeout` ([R8.10](crate::guide::rules#r8-10),
+    ///   `rnr_retry` times the peer's `min_rnr_timer` ([R8.11](crate::guide::rules#r8-11));
+    /// - [`RetryExc`](crate::completion::WcStatus::RetryExc) when no answer came for `retry_cnt` +
+    ///   1 times its `timeout` ([R8.10](crate::guide::rules#r8-10),
     ///   [R8.9](crate::guide::rules#r8-9)).
     ///
-    /// Devices may wait longer; that of [`Personality::Worst`] does, for
-    /// up to four times as long. Timestamps of completions
-    /// ([`CompletionTs`](crate::completion::CompletionTs)) move with the clock.
+    /// Devices may take longer; [`Personality::Worst`] takes up to four times as long. Timestamps
+    /// of completions ([`CompletionTs`](crate::completion::CompletionTs)) move with the clock.
     pub fn advance(&self, time: Duration) {
         self.0.advance(time);
     }
 
-    /// The time until the next send is given up, when the devices have done what they can do now;
-    /// `None` if none waits, if all wait for ever, or if the clock was not
+    /// The time until the next send fails, after the devices have done everything that they can do
+    /// now. `None` if no send waits, if all wait forever, or if the clock was not
     /// [stopped](Self::stop_clock).
     ///
-    /// A test whose program sends on another thread so learns that it waits:
+    /// With this, a test can detect that a program on another thread waits for a send:
     ///
     /// ```
     /// # use proverbs::{loopback::{self, Pair}, prelude::*};
@@ -319,7 +321,7 @@ impl Fabric {
         self.0.next_timer()
     }
 
-    /// Opens a device that ids of rdma_cm do not know.
+    /// Opens a device that is not available to rdma_cm.
     #[cfg(test)]
     pub(crate) fn open_alone(&self) -> Context {
         Context { handle: self.0.open_alone().into() }
@@ -329,7 +331,7 @@ impl Fabric {
 #[cfg(feature = "cm")]
 impl Fabric {
     /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in a world
-    /// of IPv6, and so on. `None` if the device is of another fabric.
+    /// with IPv6, and so on. `None` if the device belongs to another fabric.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
@@ -344,10 +346,11 @@ impl Fabric {
         self.0.ip_of(&device.handle)
     }
 
-    /// Takes a device away from rdma_cm, as when it is unplugged: each of its ids is told
-    /// (RDMA_CM_EVENT_DEVICE_REMOVAL), and nothing comes to them after that. Its address is gone;
-    /// peers on other devices are told that theirs left. What was made on the device works until it
-    /// is dropped. Returns false if the device is not of this fabric, or was removed before.
+    /// Removes a device from rdma_cm, as if it were unplugged. Each of its ids receives
+    /// RDMA_CM_EVENT_DEVICE_REMOVAL, and no other event after that. Its address is gone, and peers
+    /// on other devices are notified that their peer left. Objects on the device work until they
+    /// are dropped. Returns false if the device does not belong to this fabric, or was already
+    /// removed.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -364,23 +367,23 @@ impl Fabric {
         self.0.remove_device(&device.handle)
     }
 
-    /// Removes a device, as [`remove_device`](Self::remove_device) does, and brings another one
-    /// with the same name and addresses, as when a driver is reset or loaded again. What the
-    /// program holds of the old device stays, and nothing reaches it any more. `None` if the device
-    /// is not of this fabric, or was removed before.
+    /// Removes a device like [`remove_device`](Self::remove_device), and adds another one with the
+    /// same name and addresses, as when a driver is reset or reloaded. The program's objects on the
+    /// old device stay, but no messages reach them any more. `None` if the device does not belong
+    /// to this fabric, or was already removed.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
     /// # use std::time::Duration;
     /// let fabric = Fabric::new();
     /// let old = fabric.open_device();
-    /// let buf = old.alloc_pd()?.create_pool(1, 64)?.take(); // keeps it open
+    /// let buf = old.alloc_pd()?.create_pool(1, 64)?.take(); // keeps the device open
     /// let new = fabric.replace_device(&old).ok_or("it was there")?;
     /// assert_eq!((new.name(), fabric.ip_of(&new)), (old.name(), fabric.ip_of(&old)));
     ///
     /// let second = Duration::from_secs(1);
     /// let id = CmId::<Tcp, _>::on(&fabric)?.resolve_addr("10.0.0.1:7471".parse()?, second)?;
-    /// let (pd, cq) = (id.pd()?, new.create_cq(16)?); // of the new one
+    /// let (pd, cq) = (id.pd()?, new.create_cq(16)?); // of the new device
     /// let qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 4, recv: 4 })?;
     /// # drop((qp, buf));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -389,9 +392,9 @@ impl Fabric {
         self.0.replace_device(&device.handle).map(|handle| Context { handle })
     }
 
-    /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is
-    /// pulled, or makes it hear them again. A call that asks it, or waits for its answer, is told
-    /// at once that the time is over. Returns false if the device is not of this fabric.
+    /// Makes a device neither send nor receive messages of rdma_cm, as if its cable were pulled, or
+    /// reverses this. A call that needs an answer fails at once with a time-out. Returns false if
+    /// the device does not belong to this fabric.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};

@@ -17,16 +17,16 @@ use crate::terms::error::Error;
 use crate::transport::{Rc, Transport, Uc, Ud};
 use crate::wr::Destination;
 
-/// Two connected queue pairs on a fabric of their own, with all that a test needs around them: see
-/// [`pair`] and [`uc_pair`].
+/// Two connected queue pairs on their own fabric, with everything that a test needs: see [`pair`]
+/// and [`uc_pair`].
 pub struct Pair<P: Profile = DefaultProfile, T: Transport = Rc> {
     /// The fabric, to [inject](Fabric::inject) faults or open more devices.
     pub fabric: Fabric,
-    /// The one device of both.
+    /// The device of both queue pairs.
     pub context: Context,
-    /// The protection domain of both.
+    /// The protection domain of both queue pairs.
     pub pd: ProtectionDomain,
-    /// The completion queue of all four queues, with room for 64.
+    /// The completion queue of all sends and receives, with room for 64.
     pub cq: CompletionQueue<P::Entry>,
     /// 16 buffers of 256 bytes.
     pub pool: Pool,
@@ -38,13 +38,13 @@ pub struct Pair<P: Profile = DefaultProfile, T: Transport = Rc> {
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
-/// Connects two RC queue pairs of the [`DefaultProfile`] on a new [`Fabric`], so that a program's
-/// own functions can be tested without a device. (By rdma_cm: `cm::loopback_pair`.)
+/// Connects two RC queue pairs of the [`DefaultProfile`] on a new [`Fabric`], so that you can test
+/// your functions without a device. (For a connection with rdma_cm, use `cm::loopback_pair`.)
 ///
 /// ```
 /// use proverbs::{loopback::{self, Pair}, prelude::*};
 ///
-/// // What is to be tested:
+/// // The function under test:
 /// fn greet(qp: &mut QueuePair<Rc, Rts>) -> Result<(), PostError<Buf>> {
 ///     qp.post_send(wr::Send::inline(b"hello"))
 /// }
@@ -61,12 +61,12 @@ const DEPTH: Depth = Depth { send: 8, recv: 8 };
 ///
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
-/// out of memory or of descriptors.
+/// out of memory or of file descriptors.
 pub fn pair() -> Result<Pair, Error> {
     pair_of()
 }
 
-/// Connects two RC queue pairs of the profile `P`, as [`pair`] does.
+/// Connects two RC queue pairs of the profile `P`, like [`pair`].
 ///
 /// ```
 /// use proverbs::{loopback::{self, Pair}, prelude::*};
@@ -80,7 +80,7 @@ pub fn pair() -> Result<Pair, Error> {
 ///
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed, and
-/// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile asks for more than the device has.
+/// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile exceeds a limit of the device.
 pub fn pair_of<P: Profile<Threads = AnyThread>>() -> Result<Pair<P>, Error>
 where
     Depth: CreatedWith<Rc, P>,
@@ -100,7 +100,7 @@ where
     })
 }
 
-/// Connects two UC queue pairs of the profile `P`, as [`pair`] does.
+/// Connects two UC queue pairs of the profile `P`, like [`pair`].
 ///
 /// ```
 /// use proverbs::{loopback::{self, Pair}, prelude::*};
@@ -124,8 +124,8 @@ where
     })
 }
 
-/// Two queue pairs, each of which `connect` moves from INIT to RTS, with the way to the other one
-/// and its number.
+/// Two queue pairs. `connect` moves each of them from INIT to RTS, with the address and the number
+/// of the other one.
 fn join<T, P>(
     fabric: Fabric,
     connect: impl Fn(QueuePair<T, Init, P>, AddressVector, Qpn) -> Result<QueuePair<T, Rts, P>, Error>,
@@ -150,15 +150,15 @@ where
     Ok(Pair { fabric, context, pd, cq, pool, a, b })
 }
 
-/// Two UD queue pairs on a fabric of their own: see [`datagram_pair`].
+/// Two UD queue pairs on their own fabric: see [`datagram_pair`].
 pub struct DatagramPair {
     /// The fabric, to [inject](Fabric::inject) faults or open more devices.
     pub fabric: Fabric,
-    /// The one device of both.
+    /// The device of both queue pairs.
     pub context: Context,
-    /// The protection domain of both.
+    /// The protection domain of both queue pairs.
     pub pd: ProtectionDomain,
-    /// The completion queue of all four queues, with room for 64.
+    /// The completion queue of all sends and receives, with room for 64.
     pub cq: CompletionQueue<Buf>,
     /// 16 buffers of 256 bytes.
     pub pool: Pool,
@@ -166,12 +166,11 @@ pub struct DatagramPair {
     pub a: QueuePair<Ud, Rts>,
     /// The other end, like `a`.
     pub b: QueuePair<Ud, Rts>,
-    /// Where a send of `a` goes to reach `b`.
+    /// The destination of a send from `a` to `b`.
     pub to_b: Destination,
 }
 
-/// Creates two UD queue pairs on a new [`Fabric`], the first of which has an address handle for the
-/// second.
+/// Creates two UD queue pairs on a new [`Fabric`]. The first has an address handle for the second.
 ///
 /// ```
 /// use proverbs::{loopback::{self, DatagramPair}, prelude::*};
@@ -185,7 +184,7 @@ pub struct DatagramPair {
 ///
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
-/// out of memory or of descriptors.
+/// out of memory or of file descriptors.
 pub fn datagram_pair() -> Result<DatagramPair, Error> {
     let (fabric, context, pd, cq, pool) = device(Fabric::new())?;
     let (qkey, sq_psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);
@@ -213,18 +212,18 @@ pub(super) fn device<E: Entry>(fabric: Fabric) -> Result<Device<E>, Error> {
     Ok((fabric, context, pd, cq, pool))
 }
 
-/// Polls of a loopback device in a row that may bring nothing, before [`poll`] says that nothing
-/// will come.
+/// How many polls of a loopback device in a row may return nothing before [`poll`] decides that no
+/// more completions will arrive.
 const IDLE: usize = 1000;
 
-/// Polls until `count` work requests completed, and gives their entries in the order of their
-/// completions: `None` where a work request had no buffer. The length of a receive's is what
-/// arrived. For tests on a [`Fabric`]; on a device, a program decides itself how long it waits.
+/// Polls until `count` work requests have completed, and returns their buffers in completion order:
+/// `None` if a work request had no buffer. A receive's buffer has the length of the message. This
+/// is for tests on a [`Fabric`]; on a device, a program chooses its own time-out.
 ///
 /// # Errors
-/// [`ErrorKind::Os`](crate::ErrorKind::Os): EIO if a work request failed (the message says how),
-/// EAGAIN if fewer completions than `count` come (which a thousand polls in a row without any
-/// tell), and what [`CompletionQueue::poll`] fails with.
+/// [`ErrorKind::Os`](crate::ErrorKind::Os): EIO if a work request failed (the message has the
+/// reason), EAGAIN if fewer completions than `count` arrive (a thousand polls in a row returned
+/// nothing), and the errors of [`CompletionQueue::poll`].
 pub fn poll<E: Owned>(cq: &mut CompletionQueue<E>, count: usize) -> Result<Vec<Option<E>>, Error> {
     let (mut entries, mut idle) = (Vec::new(), 0);
     while entries.len() < count {
@@ -243,7 +242,7 @@ pub fn poll<E: Owned>(cq: &mut CompletionQueue<E>, count: usize) -> Result<Vec<O
             idle = 0;
         }
         if idle == IDLE {
-            let came = format!("{} of {count} completions came", entries.len());
+            let came = format!("{} of {count} completions arrived", entries.len());
             return Err(Error::os("ibv_poll_cq", libc::EAGAIN, came));
         }
     }

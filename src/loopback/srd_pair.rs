@@ -1,4 +1,4 @@
-//! Two queue pairs of SRD for tests and examples.
+//! Two SRD queue pairs for tests and examples.
 
 use std::fmt;
 
@@ -16,21 +16,20 @@ use crate::transport::Srd;
 use crate::wr::{self, Destination};
 
 profile! {
-    /// The profile of a [`SrdPair`]: that of a [`DefaultProfile`](crate::DefaultProfile), posted as
-    /// EFA wants it, with RDMA, and the few inline bytes that EFA has.
+    /// The profile of an [`SrdPair`]: like [`DefaultProfile`](crate::DefaultProfile), but with the
+    /// posting that EFA requires, with RDMA, and with EFA's small inline capacity.
     pub Spreading { posting: crate::qp::ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 32 }
 }
 
-/// Two SRD queue pairs on a fabric of their own, each of which reaches the other: see
-/// [`srd_pair`].
+/// Two SRD queue pairs on their own fabric, which can reach each other: see [`srd_pair`].
 pub struct SrdPair {
     /// The fabric, to [inject](Fabric::inject) faults or open more devices.
     pub fabric: Fabric,
-    /// The one device of both, an EFA.
+    /// The device of both queue pairs, an EFA.
     pub context: Context,
-    /// The protection domain of both.
+    /// The protection domain of both queue pairs.
     pub pd: ProtectionDomain,
-    /// The completion queue of all four queues, with room for 64.
+    /// The completion queue of all sends and receives, with room for 64.
     pub cq: CompletionQueue,
     /// 16 buffers of 256 bytes.
     pub pool: Pool,
@@ -38,14 +37,14 @@ pub struct SrdPair {
     pub a: QueuePair<Srd, Rts, Spreading>,
     /// The other end, like `a`.
     pub b: QueuePair<Srd, Rts, Spreading>,
-    /// Where a send of `b` goes to reach `a`.
+    /// The destination of a send from `b` to `a`.
     pub to_a: Destination,
-    /// Where a send of `a` goes to reach `b`.
+    /// The destination of a send from `a` to `b`.
     pub to_b: Destination,
 }
 
-/// Creates two SRD queue pairs on a new [`Fabric`] of [`World::efa`], which delivers in an order of
-/// its own; each has an address handle for the other.
+/// Creates two SRD queue pairs on a new [`Fabric`] of [`World::efa`], which reorders messages. Each
+/// has an address handle for the other.
 ///
 /// ```
 /// use proverbs::{loopback::{self, SrdPair}, prelude::*};
@@ -54,14 +53,14 @@ pub struct SrdPair {
 /// let region = pd.register::<RemoteWrite>(64)?;
 /// b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
 /// a.post_send(wr::Send::inline(b"hello").to(to_b))?;
-/// a.post_send(wr::RdmaWrite::inline(b"here", region.remote().write()).to(to_b))?; // perhaps first
+/// a.post_send(wr::RdmaWrite::inline(b"here", region.remote().write()).to(to_b))?; // may be first
 /// assert_eq!(loopback::poll(&mut cq, 3)?.len(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
-/// out of memory or of descriptors.
+/// out of memory or of file descriptors.
 pub fn srd_pair() -> Result<SrdPair, Error> {
     let (fabric, context, pd, cq, pool) = device(Fabric::with(World::efa()))?;
     let (qkey, sq_psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);

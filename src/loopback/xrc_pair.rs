@@ -14,23 +14,23 @@ use crate::transport::Xrc;
 use crate::{bounded::ReadDepth, profile};
 
 profile! {
-    /// The profile of the initiator of an [`XrcPair`]: that of a
+    /// The profile of the initiator of an [`XrcPair`]: like
     /// [`DefaultProfile`](crate::DefaultProfile), without receives.
     pub Initiating { receive: crate::qp::NoRq }
 }
 
-/// A connected initiator and target of XRC on a fabric of their own, with one shared receive queue:
-/// see [`xrc_pair`].
+/// A connected initiator and target of XRC on their own fabric, with one shared receive queue: see
+/// [`xrc_pair`].
 pub struct XrcPair {
     /// The fabric, to [inject](Fabric::inject) faults or open more devices.
     pub fabric: Fabric,
-    /// The one device of both.
+    /// The device of both.
     pub context: Context,
     /// The protection domain of both.
     pub pd: ProtectionDomain,
     /// The completion queue of sends and receives, with room for 64.
     pub cq: CompletionQueue,
-    /// 16 buffers of 256 bytes, which feed the shared receive queue.
+    /// 16 buffers of 256 bytes, which fill the shared receive queue.
     pub pool: Pool,
     /// One end, with room for 8 sends.
     pub initiator: QueuePair<Xrc, Rts, Initiating>,
@@ -56,7 +56,7 @@ pub struct XrcPair {
 ///
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
-/// out of memory or of descriptors.
+/// out of memory or of file descriptors.
 pub fn xrc_pair() -> Result<XrcPair, Error> {
     let (fabric, context, pd, cq, pool) = device(Fabric::new())?;
     let none = || Error::new("ibv_query_device", ErrorKind::NotFound("XRC".into()));

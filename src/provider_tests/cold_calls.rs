@@ -1,4 +1,4 @@
-//! Plain posts, polls and buffers take no cold path.
+//! Plain posts, polls and buffers do not take cold paths.
 
 use crate::cold_calls::entered;
 use crate::loopback::{self, Pair};
@@ -7,7 +7,7 @@ use crate::prelude::*;
 
 crate::profile! { Ring { signaling: Selective } }
 
-/// Each way of posting plain buffers, and of polling what completes.
+/// Each way to post plain buffers, and to poll their completions.
 macro_rules! enter_nothing_cold {
     ($profile:ty, $done:expr) => {{
         let Pair { mut a, mut b, mut cq, pool, pd, .. } = loopback::pair_of::<$profile>().unwrap();
@@ -69,7 +69,8 @@ fn plain_posts_and_polls_enter_nothing_cold() {
 
 #[test]
 fn plain_posts_to_a_selective_queue_pair_enter_nothing_cold() {
-    // (The queue pair releases by these what completed. One that is dropped is noted for it.)
+    // (The queue pair needs these completions to release its entries. A dropped one is recorded for
+    // it.)
     enter_nothing_cold!(Ring, std::mem::forget::<Completion<'_, Buf>>);
 }
 

@@ -1,4 +1,4 @@
-//! What is passed to C and in which order, by functions that take C's place.
+//! The arguments and the order of C calls, recorded by stub functions.
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
@@ -22,11 +22,11 @@ profile! { Fast { threads: InLane } }
 profile! { Served { threads: InLane, receive: SharedRq } }
 
 thread_local! {
-    /// The call that is refused, and its errno.
+    /// The call that fails, and its errno.
     static REFUSED: Cell<(&str, c_int)> = const { Cell::new(("", 0)) };
 }
 
-/// An object that is freed by `gone`; null with errno set, if this call is refused.
+/// An object that `gone` frees; null with errno set if this call fails.
 fn made<T>(call: &str, object: T) -> *mut T {
     match REFUSED.get() {
         (refused, errno) if refused == call => {
@@ -75,7 +75,7 @@ unsafe extern "C" fn cq_ex(
     made("cq_ex", of_both_kinds(context, cqe as c_int))
 }
 
-/// A completion queue, which is freed as one of extended polling.
+/// A completion queue that is freed as an extended one.
 fn of_both_kinds(context: *mut ibv_context, cqe: c_int) -> ibv_cq_ex {
     ibv_cq_ex { cq: ibv_cq { context, cqe, ..zeroed() }, ..zeroed() }
 }
@@ -90,7 +90,7 @@ unsafe fn cq(
     created(made("cq", of_both_kinds(context, cqe)).cast())
 }
 
-/// A library around these operations.
+/// A library with these operations.
 static LIBRARY: Control = Control {
     close_device: |_| Ok(()),
     query_device: |_| Ok(ibv_device_attr { max_cqe: 64, max_qp_wr: 64, max_sge: 4, ..zeroed() }),
@@ -122,7 +122,7 @@ static LIBRARY: Control = Control {
     ..LIBIBVERBS
 };
 
-/// A context whose `verbs_context` is of `size`; it polls no completions.
+/// A context whose `verbs_context` has the size `size`. Its polls return nothing.
 fn context(size: usize) -> Context {
     unsafe extern "C" fn poll(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int {
         0
@@ -162,12 +162,12 @@ fn a_lane_reaches_c_in_order() {
     assert_eq!(seen(), ["cq_ex 40, 0, 0, 1, 1, true"]);
     let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, DEPTH).unwrap();
     assert_eq!(seen(), ["qp on pd 2"]);
-    // Memory is the domain's.
+    // Memory belongs to the domain.
     let pool = pd.create_pool(2, 64).unwrap();
     assert_eq!(seen(), ["mr on pd 1"]);
     let srq = lane.create_srq::<Rc, Buf, crate::qp::Max<1>, ()>(&pool).unwrap();
     assert_eq!(seen(), ["srq on pd 2"]);
-    // Whatever goes first, C sees children before parents.
+    // Regardless of the drop order, C destroys children before parents.
     drop(context);
     let pd = pd.destroy().unwrap_err().into_object();
     drop((pd, pool));
@@ -182,7 +182,7 @@ fn a_lane_reaches_c_in_order() {
     assert_eq!(seen(), ["no qp", "no pd 2", "no td", "no pd 1", "no cq"]);
 }
 
-/// Domains as they are without lanes, where the library or the device lacks them.
+/// Ordinary domains without lanes, if the library or the device lacks lanes.
 /// Proves R17.2.
 #[test]
 fn a_device_without_lanes_has_ordinary_objects() {
@@ -212,7 +212,7 @@ fn a_device_without_lanes_has_ordinary_objects() {
         assert_eq!(made, Ok((true, false)));
         assert!(calls.contains("true; cq 40; qp on pd 2"), "{calls}");
     }
-    // What is refused for another reason is told.
+    // Other errors are returned.
     assert_eq!(outcome(ALL, "td", libc::ENOMEM).0, Err(("ibv_alloc_td", Some(libc::ENOMEM))));
     let (made, calls) = outcome(ALL, "parent", libc::EINVAL);
     assert_eq!(made, Err(("ibv_alloc_parent_domain", Some(libc::EINVAL))));

@@ -1,4 +1,5 @@
-//! What is passed to C, by functions that take C's place: no machine at hand has such memory.
+//! The arguments of C calls, recorded by stub functions, because no available machine has such
+//! memory.
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
@@ -21,7 +22,7 @@ thread_local! {
     static CODE: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// An object; null with errno set, if an errno is to be answered.
+/// An object; null with errno set, if the answer is an errno.
 fn answer<T>(object: *mut T) -> *mut T {
     match ANSWER.get() {
         0 => object,
@@ -133,7 +134,7 @@ unsafe extern "C" fn advise(
     ANSWER.get()
 }
 
-/// A context and a domain. `size` says how far its `verbs_context` reaches.
+/// A context and a domain. `size` is the size of its `verbs_context`.
 fn fakes(size: usize) -> (*mut ibv_context, *mut ibv_pd) {
     const WORDS: usize = ADVISE_MR / 8;
     let context = tests::context::<WORDS>(
@@ -150,7 +151,7 @@ fn fakes(size: usize) -> (*mut ibv_context, *mut ibv_pd) {
     (context, Box::into_raw(Box::new(ibv_pd { context, handle: 3, ..zeroed() })))
 }
 
-/// Context and domain, as C would hand them over. They are never closed.
+/// A context and a domain, as C would create them. They are never closed.
 fn adopted(size: usize) -> (Context, ProtectionDomain) {
     let (context, pd) = fakes(size);
     unsafe {
@@ -162,7 +163,7 @@ fn adopted(size: usize) -> (Context, ProtectionDomain) {
 
 const ALL: usize = BARE + ADVISE_MR;
 
-/// A descriptor, of whatever: nobody looks.
+/// Any descriptor. It is not used.
 fn some_fd() -> OwnedFd {
     std::os::unix::net::UnixStream::pair().unwrap().0.into()
 }
@@ -188,14 +189,14 @@ fn a_dma_buf_reaches_c_as_it_is() {
     let slice = region.remote();
     assert_eq!((slice.addr(), slice.len(), slice.rkey()), (0x7f00_0000_3010, 0x2345, 0x22));
     assert_eq!(region.piece(1, 4).unwrap().len(), 4);
-    std::mem::forget(region); // C's `ibv_dereg_mr` knows nothing of it
+    std::mem::forget(region); // C's `ibv_dereg_mr` does not know it
     let (region, fd, seen_now) = register::<RemoteRead>(&pd, dmabuf());
     assert_eq!(seen_now, call(fd, 1 | 4));
     std::mem::forget(region);
     let (region, fd, seen_now) = register::<LocalWrite>(&pd, dmabuf());
     assert_eq!(seen_now, call(fd, 1));
     std::mem::forget(region);
-    // Refusals come back with the part, and say who lacks what.
+    // Errors return the slice, and name what is missing.
     ANSWER.set(libc::EOPNOTSUPP);
     let refused = pd.register_dmabuf::<RemoteRead>(dmabuf()).unwrap_err();
     assert_eq!(refused.error.errno(), Some(libc::EOPNOTSUPP));
@@ -214,7 +215,7 @@ fn a_dma_buf_reaches_c_as_it_is() {
     let text = refused.to_string();
     assert!(text.contains("; this libibverbs is older than rdma-core 34: "), "{text}");
     assert!(matches!(refused.error.kind(), ErrorKind::Unsupported { .. }));
-    // What the kernel would refuse anyway it is not asked for.
+    // Arguments that the kernel would reject do not reach it.
     let wrong = [
         DmaBuf { iova: 0x7f00_0000_3018, ..dmabuf() },
         DmaBuf { len: 0, ..dmabuf() },
@@ -239,7 +240,7 @@ fn device_memory_reaches_c_as_it_is() {
     let mut out = [0; 4];
     dm.memcpy_from_dm(60, &mut out).unwrap();
     assert_eq!(out, [7; 4]);
-    dm.memcpy_from_dm(61, &mut out).unwrap_err(); // C is not asked
+    dm.memcpy_from_dm(61, &mut out).unwrap_err(); // C is not called
     dm.memcpy_to_dm(usize::MAX, &[0]).unwrap_err();
     assert_eq!(seen(), ["alloc 64, 3, 0", "to 8: [1, 2, 3, 4]", "from 60: 4"]);
     ANSWER.set(libc::EINVAL);
@@ -261,12 +262,12 @@ fn device_memory_reaches_c_as_it_is() {
     assert_eq!(seen(), ["pd 3, dm 5, 0, 64, 41"]); // local write, remote atomic, zero based
     assert_eq!((region.remote().addr(), region.remote().rkey()), (0, 0x22));
     region.memcpy_to_dm(4, &[9]).unwrap();
-    std::mem::forget(region); // C's `ibv_dereg_mr` knows nothing of it
+    std::mem::forget(region); // C's `ibv_dereg_mr` does not know it
     context.alloc_dm(&can, 1, 0).unwrap().destroy().unwrap();
     assert_eq!(seen(), ["to 4: [9]", "alloc 1, 0, 0", "free 5"]);
 }
 
-/// A library whose `verbs_context` does not reach an operation has none.
+/// A library whose `verbs_context` does not reach an operation does not support it.
 /// Proves R18.17.
 #[test]
 fn an_older_library_has_no_device_memory() {
@@ -305,7 +306,7 @@ fn advice_reaches_c_as_it_is() {
     assert_eq!(advise(BARE + REG_DM_MR, advice::PREFETCH, FLUSH), Err(libc::EOPNOTSUPP));
 }
 
-/// What a change of a region is told as, and what each of C's codes means.
+/// The arguments of a change of a region, and the meaning of each of C's codes.
 #[test]
 fn a_change_reaches_c_as_it_is() {
     let symbols = |rereg_mr| unsafe { replace_for_test(Symbols { reg_dmabuf_mr: None, rereg_mr }) };
@@ -320,7 +321,7 @@ fn a_change_reaches_c_as_it_is() {
         CODE.set(code);
         ANSWER.set(libc::ENOMEM);
         assert_eq!(ask(to), Err(ReregFailed { code, errno: libc::ENOMEM }));
-        ANSWER.set(0); // C says no errno: an older one is not this call's
+        ANSWER.set(0); // C sets no errno, so an older one does not belong to this call
         assert_eq!(ask(to), Err(ReregFailed { code, errno: libc::EIO }));
     }
     symbols(None);

@@ -1,7 +1,7 @@
 //! The calls that the safe interface makes to a provider, checked by stub functions. They test the
 //! modules of `proverbs-sys` that a queue pair, a region or a completion queue reaches.
 
-#![allow(unsafe_code)] // functions in C's place
+#![allow(unsafe_code)] // stubs of C functions
 
 #[cfg(feature = "cm")]
 pub(crate) mod cm;
@@ -20,7 +20,7 @@ use crate::loopback::Fabric;
 use crate::sys::control::Control;
 use crate::sys::handle::{Handle, Object};
 
-/// A device of the fabric that has this table of verbs.
+/// A device of the fabric with this table of verbs.
 pub(crate) fn device_with(fabric: Fabric, control: Control) -> Context {
     let mut context = fabric.open_alone();
     let handle = Arc::get_mut(&mut context.handle).unwrap();
@@ -28,15 +28,15 @@ pub(crate) fn device_with(fabric: Fabric, control: Control) -> Context {
     context
 }
 
-/// Replaces the provider of an object by one that answers what the test says.
+/// Replaces the provider of an object with one that the test controls.
 pub(crate) trait SetControl {
     fn set_control(&mut self, control: &'static Control);
 }
 
 impl<O: Object> SetControl for Handle<O> {
     fn set_control(&mut self, control: &'static Control) {
-        // SAFETY: the tables of these tests do what the loopback's, or C's stub, do with the same
-        // objects, or answer an errno.
+        // SAFETY: the tables of these tests do the same with the same objects as the loopback's, or
+        // as C's stub, or return an errno.
         unsafe { self.replace_control(control) };
     }
 }

@@ -1,4 +1,4 @@
-//! What is passed to C and in which order, by functions that take C's place.
+//! The arguments and the order of C calls, recorded by stub functions.
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
@@ -22,16 +22,16 @@ use std::ffi::{c_int, c_uint};
 use std::ptr;
 
 thread_local! {
-    /// What the next starts and nexts answer: a completion, or an errno.
+    /// The results of the next starts and nexts: a completion, or an errno.
     static SCRIPT: RefCell<VecDeque<Result<Shown, c_int>>> = const { RefCell::new(VecDeque::new()) };
     static IS_SINGLE: Cell<bool> = const { Cell::new(false) };
-    /// `wc_flags` of completions.
+    /// The `wc_flags` of completions.
     static WC_FLAGS: Cell<c_uint> = const { Cell::new(2) };
-    /// The errno of a creation of one thread's, and of any.
+    /// The errno of creating a single-threaded queue, and of any queue.
     static REFUSED: Cell<(c_int, c_int)> = const { Cell::new((0, 0)) };
 }
 
-/// A completion of a receive, of a datagram, or of a send; without a buffer.
+/// A completion of a receive, of a datagram, or of a send, without a buffer.
 #[derive(Clone, Copy)]
 enum Shown {
     Sent,
@@ -56,7 +56,7 @@ unsafe fn show(cq: *mut ibv_cq_ex) -> c_int {
                 Shown::Received => word::RECEIVE,
                 Shown::Datagram => word::RECEIVE | word::DATAGRAM,
             };
-            // Of a counter that is not there: what books a completion is another test's.
+            // Without a counter, because another test checks that completions are counted.
             (*cq).wr_id = (word::NONE | word::RING | tags) as u64;
             (*cq).status = if matches!(shown, Shown::Failed) { 5 } else { 0 };
             0
@@ -103,7 +103,7 @@ reads! {
     wallclock: u64 = 1 << 60;
 }
 
-/// Functions of the fields that are asked for, and no others.
+/// Sets the functions of the requested fields, and no others.
 unsafe extern "C" fn create(
     context: *mut ibv_context,
     at: *mut ibv_cq_init_attr_ex,
@@ -146,7 +146,7 @@ unsafe extern "C" fn create(
     }))
 }
 
-/// A library around the operation.
+/// A library with the operation.
 static LIBRARY: Control = Control {
     close_device: |_| Ok(()),
     query_device: |_| Ok(ibv_device_attr { max_cqe: 64, ..zeroed() }),
@@ -164,7 +164,7 @@ static LIBRARY: Control = Control {
     ..LIBIBVERBS
 };
 
-/// A context whose `verbs_context` is of `size`.
+/// A context whose `verbs_context` has the size `size`.
 fn context(size: usize) -> Context {
     const WORDS: usize = CREATE_CQ_EX / 8;
     let context = tests::context::<WORDS>(size, &[(CREATE_CQ_EX, create as *const ())]);
@@ -182,7 +182,7 @@ fn queue<F: WcFields>() -> CompletionQueueEx<F> {
     context(ALL).cq(40).fields().create().unwrap()
 }
 
-/// Polls once; returns how many came, or the errno, and the calls of it.
+/// Polls once. Returns the number of completions or the errno, and the calls.
 fn polled<F: WcFields>(
     cq: &mut CompletionQueueEx<F>,
     script: impl IntoIterator<Item = Result<Shown, c_int>>,
@@ -237,8 +237,8 @@ fn what_a_device_or_a_library_lacks_is_refused() {
     assert_eq!(refused(ALL), ("ibv_create_cq_ex", Some(libc::ENOMEM)));
 }
 
-/// Start and end are pairs, next that finds nothing has its end too, and a start
-/// that finds nothing has none.
+/// Start and end are paired: a next that finds nothing is followed by an end, and a start that
+/// finds nothing is not.
 /// Proves R14.1, R14.2.
 #[test]
 fn each_start_that_succeeds_has_its_end() {
@@ -248,12 +248,12 @@ fn each_start_that_succeeds_has_its_end() {
     let (came, calls) = polled(&mut cq, [Ok(Sent), Ok(Failed)]);
     assert_eq!(came, Ok(2));
     assert_eq!(calls, "start(0) qp_num opcode next qp_num vendor_err next end");
-    // A full batch is ended without another next.
+    // A full batch ends without another next.
     let (came, calls) = polled(&mut cq, [Ok(Sent); 20]);
     assert_eq!(came, Ok(16));
     assert!(calls.ends_with("next qp_num opcode end"), "{calls}");
     assert_eq!(calls.matches("next").count(), 15);
-    // An error after some: they are handed out, and the next poll tells it.
+    // An error after some completions: they are returned, and the next poll reports the error.
     let (came, calls) = polled(&mut cq, [Ok(Sent), Err(libc::EIO)]);
     assert_eq!((came, &*calls), (Ok(1), "start(0) qp_num opcode next end"));
     let (came, calls) = polled(&mut cq, [Err(libc::EINVAL)]);
@@ -278,7 +278,7 @@ fn a_device_that_loses_completions_is_polled_singly() {
     IS_SINGLE.set(false);
 }
 
-/// What a completion has not, and what was not asked for, is not read.
+/// Fields that a completion does not have, and fields that were not requested, are not read.
 #[test]
 fn nothing_else_is_read() {
     fn calls<F: WcFields>(shown: Shown, flags: c_uint) -> String {
@@ -292,7 +292,7 @@ fn nothing_else_is_read() {
         seen()
     }
     const RECEIVED: &str = "start(0) qp_num opcode byte_len wc_flags_";
-    // Of a GRH, of nothing, of an immediate, of an ended key.
+    // With a GRH, with nothing, with immediate data, with an invalidated key.
     for (flags, imm_data) in [(1, ""), (0, ""), (2, " imm_data"), (8, " imm_data")] {
         assert_eq!(calls::<()>(Shown::Received, flags), format!("{RECEIVED}{imm_data} end"));
         let datagram = format!("{RECEIVED}{imm_data} src_qp slid sl end");
@@ -306,7 +306,7 @@ fn nothing_else_is_read() {
     assert_eq!(calls::<DlidPathBits>(Shown::Datagram, 0), datagram);
 }
 
-/// What is promised of a completion is read, and what was asked for, each once.
+/// The promised fields of a completion are read, and the requested ones, each once.
 /// Proves R14.4.
 #[test]
 fn fields_are_read_where_they_mean_something() {
@@ -337,7 +337,7 @@ fn fields_are_read_where_they_mean_something() {
     assert_eq!(first(Shown::Datagram), (told, Some(6), times, calls.to_owned()));
 }
 
-/// What was left of a poll has its fields with the next, also after a poll by the ordinary way.
+/// The remaining completions of a poll keep their fields, also after an ordinary poll.
 /// Proves R14.5.
 #[test]
 fn fields_stay_with_their_completions() {
@@ -360,7 +360,7 @@ fn fields_stay_with_their_completions() {
     assert_eq!(seen(), "");
 }
 
-/// A queue that is put into another's place has not got its fields.
+/// A queue that is put in place of another does not have its fields.
 /// Proves R14.4.
 #[test]
 fn a_queue_that_was_exchanged_is_refused() {

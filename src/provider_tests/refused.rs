@@ -1,4 +1,4 @@
-//! A device refuses each verb at each call of a program that calls them all. The program gets an
+//! A device rejects each verb at each call of a program that calls them all. The program gets an
 //! error with the errno, and all objects that it had created are destroyed.
 
 use std::cell::Cell;
@@ -15,13 +15,13 @@ use crate::sys::control::Control;
 use crate::terms::error::Error;
 
 thread_local! {
-    /// The verb that is refused, and how many of its calls are answered before.
+    /// The verb that fails, and the number of its calls that succeed first.
     static REFUSED: Cell<(&'static str, u32)> = const { Cell::new(("", 0)) };
     /// The calls of that verb.
     static CALLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Not an errno that any device of the loopback answers, or that the crate explains.
+/// An errno that no loopback device returns, and that the crate does not explain.
 const ERRNO: i32 = libc::EDQUOT;
 
 fn is_refused(verb: &str) -> bool {
@@ -33,15 +33,15 @@ fn is_refused(verb: &str) -> bool {
     CALLS.get() == answered + 1
 }
 
-/// The loopback's table, whose functions fail with `ERRNO` where they are refused.
+/// The loopback's table. Its functions fail with `ERRNO` if they are selected.
 macro_rules! table {
     ($($verb:ident($($arg:ident),*);)*) => {
-        /// The verbs that can be refused.
+        /// The verbs that can fail.
         const VERBS: &[&str] = &[$(stringify!($verb)),*];
         static REFUSING: Control = Control {
             $($verb: |$($arg),*| match is_refused(stringify!($verb)) {
                 true => Err(ERRNO),
-                // SAFETY: the arguments are the verb's.
+                // SAFETY: the arguments are passed on.
                 false => unsafe { (LOOPBACK.$verb)($($arg),*) },
             },)*
             ..LOOPBACK
@@ -217,7 +217,7 @@ fn program(context: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// The result of the program with the `n`th call of a verb refused, and whether there was one.
+/// The result of the program if the `n`th call of a verb fails, and whether there was such a call.
 fn refused_at(verb: &'static str, n: u32) -> (Result<(), Error>, bool) {
     let mut context = Fabric::new().open_alone();
     Arc::get_mut(&mut context.handle).unwrap().set_control(&REFUSING);
@@ -246,6 +246,6 @@ fn each_refusal_is_told_and_leaves_nothing() {
         }
         assert_ne!(n, 0, "the program calls {verb}");
     }
-    // A transition to INIT asks the port for its longest message, and so does one to RTS later.
+    // A transition to INIT queries the longest message of the port, and so does a later one to RTS.
     assert_eq!(untold, ["query_port"; 2]);
 }

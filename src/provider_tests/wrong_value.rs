@@ -1,4 +1,4 @@
-//! Refusals of the device, explained by the values of the call.
+//! Errors of the device that the values of the call explain.
 
 use crate::loopback::{Fabric, LOOPBACK, World};
 use crate::provider_tests::device_with;
@@ -8,7 +8,7 @@ use crate::sys::types::{ibv_device_attr, ibv_qp_attr, ibv_qp_attr_mask as Mask, 
 use crate::terms::bounded::Mtu;
 use crate::terms::state::QpState;
 
-/// A port or an index that exists is not the reason for a refusal.
+/// A port or an index that exists is not named as the reason for an error.
 #[test]
 fn only_a_wrong_value_is_named() {
     let context = Fabric::new().open_device();
@@ -32,7 +32,7 @@ fn only_a_wrong_value_is_named() {
     }
     let two_ports = Control {
         query_device: |context| {
-            // SAFETY: the argument is the verb's.
+            // SAFETY: the argument is passed on.
             let attr = unsafe { (LOOPBACK.query_device)(context) }?;
             Ok(ibv_device_attr { phys_port_cnt: 2, ..attr })
         },
@@ -44,8 +44,8 @@ fn only_a_wrong_value_is_named() {
     assert_eq!(no_port(&context.handle, 3).unwrap_or_default(), text);
 }
 
-/// The attribute that the device cannot take, one at a time: at its limit it is none of them,
-/// and none that was not given is.
+/// Exceeds the limit of one attribute at a time. At its limit, an attribute is not named, and
+/// neither is an attribute that was not set.
 #[test]
 fn each_attribute_of_a_transition_is_named() {
     use Mask as M;
@@ -121,7 +121,7 @@ fn each_attribute_of_a_transition_is_named() {
         let mut attr = right();
         change(&mut attr);
         assert_eq!(wrong_value(&context.handle, &attr, mask.0).as_ref(), Some(&text));
-        // (The port is that of every other attribute.)
+        // (Every other attribute refers to this port.)
         if mask != M::IBV_QP_PORT {
             assert_eq!(wrong_value(&context.handle, &attr, all).as_ref(), Some(&text));
         }
@@ -134,7 +134,7 @@ fn each_attribute_of_a_transition_is_named() {
     assert_eq!(wrong_value(&context.handle, &attr, M::IBV_QP_AV.0), None);
 }
 
-/// Only EINVAL is about a value.
+/// Only EINVAL is explained by a value.
 #[test]
 fn a_transition_that_fails_otherwise_blames_no_value() {
     let context = Fabric::new().open_device();

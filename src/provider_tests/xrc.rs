@@ -1,4 +1,4 @@
-//! What is passed to C and in which order, by functions that take C's place.
+//! The arguments and the order of C calls, recorded by stub functions.
 
 #![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
 
@@ -26,7 +26,7 @@ profile! { Initiating { receive: NoRq } }
 profile! { InSessions { receive: NoRq, posting: ExtendedPosting } }
 
 thread_local! {
-    /// The call that is refused, and its errno.
+    /// The call that fails, and its errno.
     static REFUSED: Cell<(&str, c_int)> = const { Cell::new(("", 0)) };
     /// The number of the next shared receive queue.
     static NUMBER: Cell<u32> = const { Cell::new(0xab_cdef) };
@@ -40,7 +40,7 @@ fn is_refused(call: &str) -> Option<c_int> {
     })
 }
 
-/// An object that is freed by `gone`; null with errno set, if this call is refused.
+/// An object that `gone` frees; null with errno set if this call fails.
 fn made<T>(call: &str, object: T) -> *mut T {
     match is_refused(call) {
         Some(_) => ptr::null_mut(),
@@ -116,7 +116,7 @@ unsafe extern "C" fn qp_ex(context: *mut ibv_context, at: *mut ibv_qp_init_attr_
     )
 }
 
-/// A library around these operations.
+/// A library with these operations.
 static LIBRARY: Control = Control {
     close_device: |_| Ok(()),
     query_device: |_| Ok(ibv_device_attr { max_cqe: 64, max_qp_wr: 64, max_sge: 4, ..zeroed() }),
@@ -158,7 +158,7 @@ static LIBRARY: Control = Control {
     ..LIBIBVERBS
 };
 
-/// A context whose `verbs_context` is of `size`; it polls no completions.
+/// A context whose `verbs_context` has the size `size`. Its polls return nothing.
 fn context(size: usize) -> Context {
     unsafe extern "C" fn poll(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int {
         0
@@ -245,7 +245,7 @@ fn a_shared_receive_queue_has_all_that_c_asks_for() {
     // 4 buffers, 2 elements, no limit, all of the mask but tag matching, XRC.
     assert_eq!(seen(), ["srq 4 2 0 15 1 [true, true, true] 0 0", "number"]);
     assert_eq!((srq.number().get(), cq.unbooked()), (0xab_cdef, 12));
-    // Whatever goes first, C sees the queue go before what it names.
+    // Regardless of the drop order, C destroys the queue before its parents.
     drop((context, pd, pool, cq));
     let domain = domain.close().unwrap_err().into_object();
     drop(domain);
@@ -270,11 +270,11 @@ fn a_shared_receive_queue_that_cannot_be_leaves_nothing() {
     assert_eq!(make().unwrap_err().errno(), Some(libc::EIO));
     assert_eq!((seen()[1..].to_vec(), cq.unbooked()), (vec!["number".into(), "no srq".into()], 16));
     REFUSED.set(("", 0));
-    // More than XRC's header has.
+    // A number that XRC's header cannot hold.
     NUMBER.set(1 << 24);
     assert!(make().is_err());
     assert_eq!((seen().pop().unwrap(), cq.unbooked()), ("no srq".to_owned(), 16));
-    // A library without these.
+    // A library without these operations.
     let older = context(BARE + CLOSE_XRCD);
     let error = older.open_xrcd(&can(&older), XrcdFile::Private).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EOPNOTSUPP));
@@ -323,14 +323,15 @@ fn an_initiator_has_no_receives() {
     assert_eq!(seen(), ["qp 9 null [false, true, true] 5 0 0"]);
     assert_eq!(cq.unbooked(), 16 - 5);
     drop(qp);
-    // In sessions: all operations but those of windows and of persistent memory; marked as XRC's.
+    // In sessions: all operations except those of windows and of persistent memory; marked as
+    // XRC's.
     unsafe { with_extended() };
     let qp = pd.create_xrc_initiator::<InSessions>(&proof, &cq, 4).unwrap();
     let asked = seen();
     let expected = "qp_ex 9 65 null [false, true, false, true, true] 5 0 0x27f 2";
     assert_eq!(asked.iter().find(|call| call.starts_with("qp_ex")).unwrap(), expected);
     drop(qp);
-    // A proof of another device is none.
+    // A proof of another device is rejected.
     let other = self::context(ALL);
     assert!(pd.create_xrc_initiator::<Initiating>(&self::can(&other), &cq, 4).is_err());
 }

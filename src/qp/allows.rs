@@ -1,4 +1,4 @@
-//! The calls that queue pairs allow by their transport, state and profile.
+//! The bounds of posting and other calls on a queue pair, by transport, state and profile.
 
 use super::{AnyQueuePair, QueuePair, XrcTarget};
 use crate::allows::{RuledBy, call};

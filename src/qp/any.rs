@@ -1,4 +1,4 @@
-//! A queue pair whose state is known at run time, for fields of structs.
+//! A queue pair whose state is a run-time value, for struct fields.
 
 #![allow(unsafe_code)] // moves a value out of a place and back
 
@@ -15,10 +15,10 @@ use crate::terms::transport::Transport;
 
 const VERB: &str = "ibv_modify_qp";
 
-/// A queue pair in whichever state this program moved it to, for a field of a struct: transitions
-/// happen in place, and a refused one leaves it as it was.
+/// A queue pair whose state is a run-time value, for a struct field. Transitions happen in place,
+/// and a failed transition leaves it unchanged.
 ///
-/// Posting needs the state: [`as_state`](Self::as_state), or a `match`.
+/// To post, get the typed queue pair with [`as_state`](Self::as_state), or `match` on the variant.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -35,7 +35,7 @@ const VERB: &str = "ibv_modify_qp";
 ///         Ok(qp.post_send(wr::Send::inline(b"hello"))?)
 ///     }
 ///
-///     /// Back to INIT: what was posted comes back, and the next peer may come.
+/// // Back to INIT. The buffers come back, and the next peer can connect.
 ///     fn hang_up(&mut self) -> Result<(), Box<dyn std::error::Error>> {
 ///         self.qp.to_error()?;
 ///         if let AnyQueuePair::Err(qp) = &mut self.qp {
@@ -97,8 +97,8 @@ fn state_of<T: Transport, S: State, P: Profile>(_: &QueuePair<T, S, P>) -> (Type
 }
 
 impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
-    /// The state that this program moved it to. The device may have moved it on since
-    /// ([R8.15](crate::guide::rules#r8-15)): [`query`](Self::query).
+    /// The state that this program last requested. The device may have changed it since
+    /// ([R8.15](crate::guide::rules#r8-15)); see [`query`](Self::query).
     pub fn state(&self) -> QpState {
         each!(self, qp => state_of(qp).1)
     }
@@ -111,7 +111,7 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// The queue pair, if it is in state `S`.
     ///
     /// # Errors
-    /// It is given back if it is in another one.
+    /// The queue pair, if it is in another state.
     pub fn into_state<S: State>(self) -> Result<QueuePair<T, S, P>, Self> {
         match self.check_is::<S>() {
             Ok(()) => Ok(each!(self, qp => QueuePair::from_core(qp.core))),
@@ -119,13 +119,12 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         }
     }
 
-    /// Moves the queue pair from state `S` by `attr`, as [`QueuePair::modify`] does. Where the
-    /// attributes lead on from one state only, `S` may be left to the compiler:
-    /// `qp.modify(RcRtr::new(..))`.
+    /// Moves the queue pair from state `S` with `attr`, like [`QueuePair::modify`]. If only one
+    /// state accepts the attributes, the compiler infers `S`: `qp.modify(RcRtr::new(..))`.
     ///
     /// # Errors
-    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in `S`,
-    /// and otherwise as for [`QueuePair::modify`].
+    /// The queue pair is unchanged. [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is
+    /// not in `S`; otherwise as for [`QueuePair::modify`].
     pub fn modify<S: State, A: Transition<T, S, P>>(&mut self, attr: A) -> Result<(), Error> {
         self.check_is::<S>()?;
         self.core().step::<T, S, A>(&attr)?;
@@ -133,17 +132,18 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         Ok(())
     }
 
-    /// Moves the queue pair to the error state, where everything posted is flushed
-    /// ([`QueuePair::to_error`]). In that state it stays.
+    /// Moves the queue pair to the error state, which flushes all posted work
+    /// ([`QueuePair::to_error`]). If it is already in that state, returns `Ok`.
     ///
     /// # Errors
-    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL in RESET, which has no
-    /// way to it ([R8.1](crate::guide::rules#r8-1)), and otherwise as for [`QueuePair::to_error`].
+    /// The queue pair is unchanged. [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL in RESET,
+    /// which has no transition to ERR ([R8.1](crate::guide::rules#r8-1)); otherwise as for
+    /// [`QueuePair::to_error`].
     pub fn to_error(&mut self) -> Result<(), Error> {
         match self {
             AnyQueuePair::Err(_) => Ok(()),
             AnyQueuePair::Reset(_) => {
-                let asked = "RESET -> ERR, which is no transition: move it to INIT first";
+                let asked = "RESET -> ERR is not a transition: move the queue pair to INIT first";
                 Result::Err(Error::os(VERB, libc::EINVAL, asked))
             }
             _ => {
@@ -158,22 +158,22 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// Moves the queue pair to RESET ([`QueuePair::reset`]).
     ///
     /// # Errors
-    /// It is as it was, as for [`QueuePair::reset`].
+    /// As for [`QueuePair::reset`]. The queue pair is unchanged.
     pub fn reset(&mut self) -> Result<(), Error> {
         let from = self.state();
         let rest = self.core().reset(from)?;
         self.set_state::<Reset>();
-        // Only now, so that a panic of the program's leaves a queue pair in RESET.
+        // Last, so that if the program's code panics, the queue pair is in RESET.
         rest.give_back();
         Ok(())
     }
 
-    /// From [`Draining`] to [SQD](Sqd), if the device reports that the send queue has drained
+    /// Moves from [`Draining`] to [SQD](Sqd), if the device reports that the send queue has drained
     /// ([`QueuePair::into_sqd`]).
     ///
     /// # Errors
-    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EAGAIN while it drains, with
-    /// EINVAL if it is not in `Draining`, and otherwise as for [`QueuePair::into_sqd`].
+    /// The queue pair is unchanged. [`ErrorKind::Os`](crate::ErrorKind::Os) with EAGAIN while it
+    /// drains, with EINVAL if it is not in `Draining`; otherwise as for [`QueuePair::into_sqd`].
     pub fn to_sqd(&mut self) -> Result<(), Error> {
         self.check_is::<Draining>()?;
         self.core().has_drained()?;
@@ -181,11 +181,11 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         Ok(())
     }
 
-    /// From RTS to [SQE](Sqe), if the device reports that state ([`QueuePair::into_sqe`]).
+    /// Moves from RTS to [SQE](Sqe), if the device reports that state ([`QueuePair::into_sqe`]).
     ///
     /// # Errors
-    /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in RTS,
-    /// and otherwise as for [`QueuePair::into_sqe`].
+    /// The queue pair is unchanged. [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is
+    /// not in RTS; otherwise as for [`QueuePair::into_sqe`].
     pub fn to_sqe(&mut self) -> Result<(), Error>
     where
         Self: Allows<call::IntoSqe>,
@@ -196,7 +196,7 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         Ok(())
     }
 
-    /// The attributes that the device reports now ([`QueuePair::query`]).
+    /// Returns the current attributes from the device ([`QueuePair::query`]).
     ///
     /// # Errors
     /// As for [`QueuePair::query`].
@@ -209,12 +209,12 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         each!(self, qp => qp.qp_num())
     }
 
-    /// The number of sends posted and not known to be complete.
+    /// The number of posted sends that are not known to be complete.
     pub fn sends_outstanding(&self) -> usize {
         each!(self, qp => qp.sends_outstanding())
     }
 
-    /// The number of receives posted and not known to be complete.
+    /// The number of posted receives that are not known to be complete.
     pub fn recvs_outstanding(&self) -> usize {
         each!(self, qp => qp.recvs_outstanding())
     }
@@ -235,14 +235,15 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         if each!(self, qp => state_of(qp).0) == TypeId::of::<S>() {
             return Ok(());
         }
-        let asked = format!("a step from {} of a queue pair in {}", S::STATE, self.state());
+        let asked =
+            format!("the transition starts in {}, the queue pair is in {}", S::STATE, self.state());
         Result::Err(Error::os(VERB, libc::EINVAL, asked))
     }
 
-    /// The queue pair was moved to state `To`.
+    /// Records that the queue pair was moved to state `To`.
     fn set_state<To: State>(&mut self) {
-        // SAFETY: it is read once and written once. In between it is only moved, which does not
-        // panic.
+        // SAFETY: the value is read once and written once. In between it is only moved, which
+        // cannot panic.
         unsafe {
             let core = each!(ptr::read(self), qp => qp.core);
             ptr::write(self, QueuePair::<T, To, P>::from_core(core).into());

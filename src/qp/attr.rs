@@ -1,7 +1,8 @@
-//! The attributes of each transition: required ones are fields, foreign ones do not exist.
+//! The attributes of each transition. Required attributes are fields, and attributes that a
+//! transition does not accept do not exist.
 //!
 //! There is one struct for each row of the state tables (rules, section 8.1). Optional attributes
-//! are `Option`s in `optional`; `Default::default()` leaves all of them out.
+//! are `Option`s in `optional`; `Default::default()` omits all of them.
 
 use crate::device::AddressVector;
 use crate::memory::remote::by_fields;
@@ -20,10 +21,10 @@ attributes! {
         pub pkey_index: u16 = 0,
         /// The port, counted from 1.
         pub port: u8,
-        /// The rights of peers.
+        /// Access rights of peers.
         pub access: QpAccess,
     } new {
-        /// With the first P_Key, as rdma-core's examples have it.
+        /// Uses P_Key index 0, like rdma-core's examples.
         ///
         /// ```
         /// # use proverbs::prelude::*;
@@ -38,7 +39,7 @@ attributes! {
         pub pkey_index: Option<u16>,
         /// The port, counted from 1.
         pub port: Option<u8>,
-        /// The rights of peers.
+        /// Access rights of peers.
         pub access: Option<QpAccess>,
     }
 
@@ -55,15 +56,15 @@ attributes! {
         pub dest_qpn: Qpn,
         /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
         pub rq_psn: Psn,
-        /// Reads and atomics that the peer may have outstanding here
+        /// The number of reads and atomics that the peer may have outstanding here
         /// ([R4.7](crate::guide::rules#r4-7)).
         pub max_dest_rd_atomic: ResponderDepth = ResponderDepth::ONE,
-        /// How long the peer waits when there is no receive.
+        /// How long the peer waits before a retry if no receive is posted.
         pub min_rnr_timer: MinRnrTimer = MinRnrTimer::MS_82,
         /// Optional attributes.
         pub optional: RtrOptional = RtrOptional::default(),
     } new {
-        /// The MTU of rdma-core's examples, 1024, one read or atomic of the peer's at a time,
+        /// Uses the MTU of rdma-core's examples, 1024, one outstanding read or atomic of the peer,
         /// and an RNR timer of 82 ms (code 26).
     }
 
@@ -78,13 +79,13 @@ attributes! {
     /// # let peer = Qpn::try_from(qp.qp_num())?;
     /// let access = QpAccess::REMOTE_WRITE;
     /// let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
-    /// // A change of mind.
+    /// // Changed attributes.
     /// let qp = qp.modify(ConnectedReinit { pkey_index: Some(0), ..Default::default() })?;
-    /// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() }; // another
+    /// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() };
     /// let to_peer = UcRtr::new(AddressVector::roce_v2(gid, gid.gid())?, peer, psn);
     /// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
     /// let qp = qp.modify(UcRts::new(psn))?;
-    /// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access), ..Default::default() }))?; // and back, in RTS
+    /// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access), ..Default::default() }))?; // back, in RTS
     /// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UcSqd::default())?;
     /// let qp = qp.into_sqd()?.modify(UcReturn::default())?;
     /// assert_eq!(qp.query()?.state, Some(QpState::Rts));
@@ -102,16 +103,16 @@ attributes! {
         /// Optional attributes.
         pub optional: RtrOptional = RtrOptional::default(),
     } new {
-        /// The values of rdma-core's examples: MTU 1024.
+        /// Uses the MTU of rdma-core's examples, 1024.
     }
 
     /// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
     pub struct RtrOptional: Default {
-        /// The rights of peers.
+        /// Access rights of peers.
         pub access: Option<QpAccess>,
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
-        /// A second way to the peer (InfiniBand).
+        /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
     }
 
@@ -123,45 +124,45 @@ attributes! {
     #[doc(alias("IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN"))]
     #[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
     pub struct RcRts<P> {
-        /// How long to wait for an acknowledgement.
+        /// The time-out for an acknowledgement.
         pub timeout: Timeout = Timeout::MS_67,
         /// Transport retries.
         pub retry_cnt: RetryCount = RetryCount::SIX,
         /// RNR retries.
         pub rnr_retry: RnrRetry = RnrRetry::SIX,
-        /// The first PSN that is sent.
+        /// The first PSN to send.
         pub sq_psn: Psn,
-        /// Reads and atomics that may be outstanding.
+        /// The maximum number of outstanding reads and atomics.
         pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
         /// Optional attributes.
         pub optional: RcRtsOptional = RcRtsOptional::default(),
     } new {
-        /// With a timeout of 67 ms (exponent 14), six retries and six RNR retries.
+        /// Uses a timeout of 67 ms (exponent 14), six retries and six RNR retries.
         ///
-        /// A peer that has no receive posted ends the connection with
-        /// [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) after six times its
-        /// `min_rnr_timer`. [`RnrRetry::Infinite`] waits forever.
+        /// If the peer has no receive posted, the connection ends with
+        /// [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) after six times the peer's
+        /// `min_rnr_timer`. [`RnrRetry::Infinite`] retries forever.
         ///
-        /// Six, not C's usual seven: Soft-RoCE treats seven as "forever", and would never report a
-        /// dead peer ([R8.10](crate::guide::rules#r8-10)).
+        /// Six is not C's usual seven, because Soft-RoCE treats seven as "forever" and would never
+        /// report a dead peer ([R8.10](crate::guide::rules#r8-10)).
     }
 
-    /// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`]
-    /// shows.
+    /// Optional attributes of RC, for transitions to RTS and within RTS (ibv_modify_qp(3)), as
+    /// [`Drain`] shows.
     pub struct RcRtsOptional: Default {
-        /// The rights of peers.
+        /// Access rights of peers.
         pub access: Option<QpAccess>,
-        /// How long the peer waits when there is no receive.
+        /// How long the peer waits before a retry if no receive is posted.
         pub min_rnr_timer: Option<MinRnrTimer>,
-        /// A second way to the peer (InfiniBand).
+        /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
-        /// What to do with it.
+        /// The action on the alternate path.
         pub migration: Option<Migration>,
     }
 
     /// RTR -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
     pub struct UcRts {
-        /// The first PSN that is sent.
+        /// The first PSN to send.
         pub sq_psn: Psn,
         /// Optional attributes.
         pub optional: UcRtsOptional = UcRtsOptional::default(),
@@ -169,14 +170,14 @@ attributes! {
         /// Without optional attributes.
     }
 
-    /// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`]
-    /// shows.
+    /// Optional attributes of UC, for transitions to RTS and within RTS (ibv_modify_qp(3)), as
+    /// [`UcRtr`] shows.
     pub struct UcRtsOptional: Default {
-        /// The rights of peers.
+        /// Access rights of peers.
         pub access: Option<QpAccess>,
-        /// A second way to the peer (InfiniBand).
+        /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
-        /// What to do with it.
+        /// The action on the alternate path.
         pub migration: Option<Migration>,
     }
 
@@ -187,7 +188,7 @@ attributes! {
         pub pkey_index: u16,
         /// The port, counted from 1.
         pub port: u8,
-        /// The key that messages must carry to be received ([R5.5](crate::guide::rules#r5-5)).
+        /// The Q_Key that a message must carry to be received ([R5.5](crate::guide::rules#r5-5)).
         pub qkey: QpQkey,
     }
 
@@ -197,7 +198,7 @@ attributes! {
         pub pkey_index: Option<u16>,
         /// The port, counted from 1.
         pub port: Option<u8>,
-        /// The key that messages must carry to be received.
+        /// The Q_Key that a message must carry to be received.
         pub qkey: Option<QpQkey>,
     }
 
@@ -221,15 +222,15 @@ attributes! {
     pub struct UdRtr: Default {
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
-        /// The key that messages must carry to be received.
+        /// The Q_Key that a message must carry to be received.
         pub qkey: Option<QpQkey>,
     }
 
     /// RTR -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
     pub struct UdRts {
-        /// The first PSN that is sent.
+        /// The first PSN to send.
         pub sq_psn: Psn,
-        /// The key that messages must carry to be received.
+        /// The Q_Key that a message must carry to be received.
         pub qkey: Option<QpQkey> = None,
     } new {
         /// Without optional attributes.
@@ -238,41 +239,42 @@ attributes! {
     /// RTR -> RTS of SRD (ibv_modify_qp(3)), as [`QueuePair::sender`](crate::QueuePair::sender)
     /// shows.
     pub struct SrdRts {
-        /// The first PSN that is sent.
+        /// The first PSN to send.
         pub sq_psn: Psn,
-        /// The key that messages must carry to be received.
+        /// The Q_Key that a message must carry to be received.
         pub qkey: Option<QpQkey> = None,
-        /// How often a message is sent again whose receiver has no receive for it; without, for
-        /// ever. A device may know no such attribute, and refuses it then.
+        /// How often a message is retried if its receiver has no receive posted; forever if `None`.
+        /// Devices that do not support this attribute reject it.
         pub rnr_retry: Option<RnrRetry> = None,
     } new {
         /// Without optional attributes.
     }
 
-    /// SQE -> RTS of UC (ibv_modify_qp(3)): a send queue that stopped goes on. [`State`] has an
+    /// SQE -> RTS of UC (ibv_modify_qp(3)): restarts a stopped send queue. [`State`] has an
     /// example.
     ///
     /// [`State`]: crate::state::State
     pub struct UcResume: Default {
-        /// The rights of peers.
+        /// Access rights of peers.
         pub access: Option<QpAccess>,
     }
 
     /// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD, and RTS -> RTS of SRD (ibv_modify_qp(3)), as
     /// [`UdRtr`] shows.
     pub struct UdReturn: Default {
-        /// The key that messages must carry to be received.
+        /// The Q_Key that a message must carry to be received.
         pub qkey: Option<QpQkey>,
     }
 
-    /// RTS -> SQD (ibv_modify_qp(3)): sends that have begun are finished, later ones are held.
+    /// RTS -> SQD (ibv_modify_qp(3)): the device finishes the sends that it has started, and holds
+    /// later ones.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::{bounded::Timeout, qp::{Drain, RcReturn, RcRtsOptional, RcSqd}};
     /// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
     /// let qp: QueuePair<Rc, Draining> = a.modify(Drain { notify: false })?;
-    /// // Posts are taken, and held. Once nothing is outstanding the path may change:
+    /// // Posts are accepted, and held. Once no send is outstanding, the path may change:
     /// let qp: QueuePair<Rc, Sqd> = qp.into_sqd()?;
     /// let patient = Timeout::exponent(20);
     /// let qp = qp.modify(RcSqd { timeout: patient, ..RcSqd::default() })?;
@@ -288,32 +290,32 @@ attributes! {
     }
 
     /// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change
-    /// while the send queue stands still. Some devices drain anew, hence `Draining`
+    /// while the send queue is stopped. Some devices drain again, hence `Draining`
     /// ([R8.21](crate::guide::rules#r8-21)).
     pub struct RcSqd<P>: Default {
         /// The port, counted from 1.
         pub port: Option<u8>,
         /// The address vector of the peer.
         pub address: Option<AddressVector>,
-        /// How long to wait for an acknowledgement.
+        /// The time-out for an acknowledgement.
         pub timeout: Option<Timeout>,
         /// Transport retries.
         pub retry_cnt: Option<RetryCount>,
         /// RNR retries.
         pub rnr_retry: Option<RnrRetry>,
-        /// Reads and atomics that may be outstanding.
+        /// The maximum number of outstanding reads and atomics.
         pub max_rd_atomic: Option<<P::Initiator as Initiator>::Depth>,
-        /// Reads and atomics that the peer may have outstanding here.
+        /// The number of reads and atomics that the peer may have outstanding here.
         pub max_dest_rd_atomic: Option<ResponderDepth>,
-        /// The rights of peers.
+        /// Access rights of peers.
         pub access: Option<QpAccess>,
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
-        /// How long the peer waits when there is no receive.
+        /// How long the peer waits before a retry if no receive is posted.
         pub min_rnr_timer: Option<MinRnrTimer>,
-        /// A second way to the peer (InfiniBand).
+        /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
-        /// What to do with it.
+        /// The action on the alternate path.
         pub migration: Option<Migration>,
     }
 
@@ -321,13 +323,13 @@ attributes! {
     pub struct UcSqd: Default {
         /// The address vector of the peer.
         pub address: Option<AddressVector>,
-        /// The rights of peers.
+        /// Access rights of peers.
         pub access: Option<QpAccess>,
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
-        /// A second way to the peer (InfiniBand).
+        /// An alternate path to the peer (InfiniBand).
         pub alternate: Option<AlternatePath>,
-        /// What to do with it.
+        /// The action on the alternate path.
         pub migration: Option<Migration>,
     }
 
@@ -335,7 +337,7 @@ attributes! {
     pub struct UdSqd: Default {
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
-        /// The key that messages must carry to be received.
+        /// The Q_Key that a message must carry to be received.
         pub qkey: Option<QpQkey>,
     }
 }
@@ -361,7 +363,7 @@ impl Fill for UcReturn {
 }
 
 impl UdInit {
-    /// With the first P_Key, as rdma-core's examples have it.
+    /// Uses P_Key index 0, like rdma-core's examples.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -378,7 +380,7 @@ impl UdInit {
 mod tests {
     use super::*;
 
-    /// The short forms say what rdma-core's examples do.
+    /// The constructors use the values of rdma-core's examples.
     #[test]
     fn short_forms() {
         let init = ConnectedInit::new(3, QpAccess::empty());

@@ -12,12 +12,13 @@ use crate::terms::transport::Transport;
 use crate::wait::step_aside;
 
 impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
-    /// Like [`drain`](Self::drain), awaited (feature `tokio`): between polls the task waits on
-    /// `channel`, on which `cq` must be. It waits **for ever** if the device does not flush, or if
-    /// a completion of this queue pair was forgotten: put a time-out around it.
+    /// Like [`drain`](Self::drain), for async code (feature `tokio`): between polls, the task waits
+    /// on `channel`, on which `cq` must be. It waits **forever** if the device does not flush, or
+    /// if a completion of this queue pair was leaked with `mem::forget`, so combine it with a
+    /// time-out.
     ///
-    /// Safe to cancel at any point: what was polled was passed to `found`, and the drain may be
-    /// repeated.
+    /// Safe to cancel at any point: polled completions have been passed to `found`, and you can
+    /// drain again.
     ///
     /// ```
     /// # use proverbs::{loopback::Fabric, prelude::*};
@@ -33,7 +34,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
     /// let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() })?;
     /// qp.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
-    /// // ... the connection is of no further use ...
+    /// // ... the connection is no longer needed ...
     /// let mut qp = qp.to_error()?;
     /// let mut returned = 0;
     /// let drained = qp.drain_async(&mut channel, &mut cq, |found| match found {
@@ -48,7 +49,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// ```
     ///
     /// # Errors
-    /// As for [`drain`](Self::drain), but for the time-out, and for
+    /// As for [`drain`](Self::drain) except for the time-out, and as for
     /// [`AsyncCompletionChannel::wait`].
     pub async fn drain_async<L: Threads>(
         &mut self,
@@ -59,7 +60,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         let mut progress = self.begin_drain(cq, &mut found)?;
         while self.left_to_drain(&mut progress)?.is_some() {
             if self.drain_some(&mut progress, cq, &mut found)? > 0 {
-                // Completions of others may come for ever.
+                // Completions of other queues may arrive without end.
                 step_aside().await;
             } else if self.left_to_drain(&mut progress)?.is_some() {
                 channel.ready(cq).await?;

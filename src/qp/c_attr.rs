@@ -1,4 +1,4 @@
-//! The attributes of a transition in C's form, and their mask.
+//! The attributes of a transition in C form, and their mask.
 
 use crate::device::AddressVector;
 use crate::profile::InitiatorDepth;
@@ -9,7 +9,7 @@ use crate::terms::bounded::{
 };
 use crate::terms::state::QpState;
 
-/// `ibv_qp_attr` and its mask, filled together.
+/// `ibv_qp_attr` and its mask, set together.
 #[doc(hidden)]
 pub struct Attr {
     pub(super) c: ibv_qp_attr,
@@ -24,8 +24,8 @@ impl Attr {
         Attr { c, mask: Mask::IBV_QP_STATE.0, address: None, alternate: None }
     }
 
-    /// The queue pair's port after the transition, which an address has too (R8.4). `before` is the
-    /// port before it.
+    /// The queue pair's port after the transition. An address contains it too (R8.4). `before` is
+    /// the port before the transition.
     pub(super) fn port_or(&mut self, before: u8) -> u8 {
         let is_set = self.mask & Mask::IBV_QP_PORT.0 != 0;
         let port = if is_set { self.c.port_num } else { before };
@@ -75,7 +75,7 @@ impl Attr {
     }
 }
 
-/// An initiator depth, or none where it is optional.
+/// An initiator depth, or `None` if it is optional.
 pub(super) trait MaybeDepth {
     fn get(self) -> Option<u8>;
 }
@@ -126,15 +126,15 @@ setters! {
     migration: Migration, IBV_QP_PATH_MIG_STATE, |c, v| c.path_mig_state = v.to_c();
 }
 
-/// A struct of attributes, which sets those that it has.
+/// A struct of attributes, which sets its attributes in `Attr`.
 #[doc(hidden)]
 pub trait Fill {
     fn fill(&self, attr: &mut Attr);
 }
 
-/// Structs of attributes. Each field is set by the method of [`Attr`] with its name; `: Default`
-/// is for those whose fields are all optional. (`derive` would compare `RcRts<P>` only for a `P`
-/// that can be compared.)
+/// Structs of attributes. Each field is set by the method of [`Attr`] with its name; `: Default` is
+/// for structs whose fields are all optional. (`derive` would compare `RcRts<P>` only if `P`
+/// implements the comparison.)
 macro_rules! attributes {
     ($(
         $(#[$meta:meta])*

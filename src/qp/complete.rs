@@ -1,4 +1,4 @@
-//! The completions of a selectively signaled send queue.
+//! Completions of a selectively signaled send queue.
 
 use super::{Completed, QueuePair};
 use crate::completion::Completion;
@@ -7,9 +7,8 @@ use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
 impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, P> {
-    /// Takes a completion of this queue pair's send queue, and releases every entry up to its own
-    /// ([R10.7](crate::guide::rules#r10-7)). A completion of another queue, or of before a reset,
-    /// is given back.
+    /// Consumes a completion of this queue pair's send queue, and releases the entries of its work
+    /// request and of all earlier ones ([R10.7](crate::guide::rules#r10-7)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -33,16 +32,16 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     ///         returned.extend(released);
     ///     }
     /// }
-    /// assert_eq!(returned.len(), 2); // the completion of the second speaks for both
+    /// assert_eq!(returned.len(), 2); // the second completion covers both
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// The entries are in the queue pair until they are taken out. To ask it something in the same
-    /// arm, take the result apart and be done with them first:
+    /// The released entries stay in the queue pair until you take them out, and borrow it. To call
+    /// the queue pair in the same match arm, destructure the result and consume the entries first:
     /// `let Completed { status, released } = ..; released.for_each(..); match status { .. }`.
     ///
     /// # Errors
-    /// The completion, if it is not of this queue pair's send queue: try the next queue pair.
+    /// The completion, if it does not belong to this queue pair's send queue, or is older than a
+    /// reset. Try the next queue pair.
     #[inline(always)]
     pub fn complete<'cq>(
         &mut self,
@@ -53,7 +52,7 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
         };
         let released = self.core.send.in_flight.release_first(count);
         let status = completion.status();
-        // A completion of a ring owns nothing.
+        // A completion of a ring owns no buffer.
         std::mem::forget(completion);
         Ok(Completed { status, released })
     }

@@ -1,4 +1,4 @@
-//! Waiting for room in a completion queue whose entries are shared.
+//! Waiting for room in a completion queue with a shared budget.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// Waits until the completion queue of its sends has `n` free entries, after a post was refused
-    /// with [`CqFull`](crate::post::PostErrorKind::CqFull). The poll that makes room wakes the
-    /// task, on any executor. It returns at once if the completion queue does not
+    /// Waits until the completion queue of its sends has `n` free entries, after a post failed with
+    /// [`CqFull`](crate::post::PostErrorKind::CqFull). The poll that frees entries wakes the task,
+    /// on any executor. It returns at once if the completion queue does not
     /// [share](crate::completion::CqBuilder::shared_budget) its entries.
     ///
-    /// The entries are not kept: another queue pair may take them first, so post in a loop. It
-    /// waits **for ever** if nobody polls. Safe to cancel at any point.
+    /// The entries are not reserved: another queue pair may take them first, so post in a loop. It
+    /// waits **forever** if the queue is not polled. Safe to cancel at any point.
     ///
     /// ```
     /// # use std::{pin::pin, task::{Context, Poll, Waker}};

@@ -36,22 +36,22 @@ use crate::work::opcode::AtomicWrite;
 
 const VERB: &str = "ibv_create_qp";
 
-/// The entries that each queue books beyond its depth, for the sentinel of a drain.
+/// The entries that each queue reserves beyond its depth, for the sentinel of a drain.
 pub(super) const SENTINEL: u32 = 1;
 
 impl<L: Threads> ProtectionDomain<L> {
-    /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with
-    /// sends alone. The profile says so: `receive: NoRq`.
+    /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair that
+    /// only sends. Its profile has `receive: NoRq`.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// It books `depth + 1` entries of `cq`, and needs no XRC domain. Its peer is an
-    /// [`XrcTarget`](crate::qp::XrcTarget), which has an example. It has its own call, since it
-    /// completes into one completion queue, and needs the proof that the device has XRC.
+    /// It reserves `depth + 1` entries of `cq`, and does not need an XRC domain. Its peer is an
+    /// [`XrcTarget`](crate::qp::XrcTarget), which has an example. It has a separate function
+    /// because it uses one completion queue and needs proof that the device supports XRC.
     ///
     /// # Errors
-    /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::ContextMismatch`] if `can` is of
-    /// another context.
+    /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::ContextMismatch`] if `can` belongs
+    /// to another context.
     pub fn create_xrc_initiator<P: Profile<Threads = L>>(
         &self,
         can: &Can<Xrc>,
@@ -78,7 +78,7 @@ pub(crate) fn create_with<T: Transport, P: Profile>(
     create::<T, P>(pd, send_cq, recv_cq, depth, srq, flags)
 }
 
-/// One copy for each transport and profile, whatever its queue pairs are created with.
+/// One copy for each transport and profile, regardless of the creation arguments.
 #[inline(never)]
 pub(super) fn create<T: Transport, P: Profile>(
     pd: &ProtectionDomain<P::Threads>,
@@ -116,7 +116,7 @@ pub(super) fn create<T: Transport, P: Profile>(
     let is_initiator = T::QP_TYPE == ibv_qp_type::IBV_QPT_XRC_SEND;
     let has_own_receives = srq.is_none() && !is_initiator;
     let asked_recv_sge = if has_own_receives { P::MaxRecvSge::VALUE } else { 0 };
-    // siw's library maps the receives, and cannot map none (R24.11).
+    // siw's library maps the receives, and cannot map an empty ring (R24.11).
     let asked_recvs = match depth.recv {
         0 if has_own_receives && speaks_iwarp(&context.handle) => 1,
         recvs => recvs,
@@ -147,8 +147,8 @@ pub(super) fn create<T: Transport, P: Profile>(
     }
     let booking = Booking::new::<P>(pd, ends, [sends, receives])?;
     if let Some(srq) = srq {
-        // The shared queue books its entries once. If this queue pair fails, they stay booked for
-        // others.
+        // The shared queue reserves its entries once. If this queue pair fails, they stay reserved
+        // for later ones.
         recv_cq.shared().attach(VERB, &srq.counters, [0, srq.buffers], Share::Shared)?;
         srq.dependents.completes_into(recv_cq.shared().inbox());
     }
@@ -159,7 +159,7 @@ pub(super) fn create<T: Transport, P: Profile>(
         if is_plain {
             (control.create_qp)(parent.as_ptr(), &mut init)
         } else {
-            // What sessions look at.
+            // The attributes that sessions read.
             if is_initiator {
                 init.qp_context = on_xrc();
             } else if T::ORDERED && context.handle.is_soft_roce() {
@@ -212,16 +212,16 @@ pub(super) fn create<T: Transport, P: Profile>(
     // SAFETY: the object was just created, and has no other owner.
     let mut handle = unsafe { handle::Qp::new(qp, control, booking.parents(parent)) };
     if let Err(error) = check_granted::<P>(verb, sends, depth.recv, !has_own_receives, &init.cap) {
-        // A device that refuses is asked again as the handle is dropped: a queue pair that stays
-        // keeps its shared receive queue, whose buffers are others'.
+        // If the device refuses, dropping the handle tries again. A queue pair that stays keeps its
+        // shared receive queue, whose buffers other queue pairs use.
         let _ = handle.close();
         return Err(error);
     }
     Ok(QueuePair::from_core(Core::open(booking, depth, &init.cap, srq, handle)))
 }
 
-/// The counters of a queue pair that is about to be made, and its room in the completion queues of
-/// its sends and receives. A drop gives the room back.
+/// The counters of a queue pair that is about to be created, and its room in the completion queues
+/// of its sends and receives. Dropping it releases the room.
 pub(super) struct Booking<'a> {
     counters: Arc<QueueCounters>,
     ends: [&'a Arc<CqShared>; 2],
@@ -268,8 +268,8 @@ pub(super) fn check_context<T: Transport, P: Profile>(
     Context { handle: context }: &Context,
     ends: [&Arc<CqShared>; 2],
 ) -> Result<(), Error> {
-    // Kernels know objects by numbers that begin anew in each context: they would take another
-    // object for this one.
+    // Kernels identify objects by numbers that start again in each context, so they would use the
+    // wrong object.
     if ends.iter().any(|cq| !Arc::ptr_eq(&cq.handle().parents().context, context)) {
         let what = "the completion queue and the queue pair";
         return Err(Error::new(verb, ErrorKind::ContextMismatch { what }));
@@ -278,36 +278,35 @@ pub(super) fn check_context<T: Transport, P: Profile>(
         not_on_iwarp(context, verb, asked, lacks, instead)
     };
     if !Protocol::Iwarp.has::<T>() {
-        let instead = "create an RC queue pair, by `CmId::create_qp`";
+        let instead = "create an RC queue pair with `CmId::create_qp`";
         refused(&|| format!("a {} queue pair", T::NAME), "RC alone", instead)?;
     }
     let reads = <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0;
-    // A ring gives buffers back with a later completion. On iWARP a READ completes after sends that
+    // A ring returns buffers with a later completion. On iWARP a READ completes after sends that
     // were posted later, and TCP may still send from the buffer of an unsignaled send.
     if !<P::Signaling as SendMode>::SIG_ALL {
         let asked = || "selective signaling".to_owned();
-        let lacks = "completions that say nothing of earlier unsignaled sends";
+        let lacks = "completions that do not cover earlier unsignaled sends";
         refused(&asked, lacks, "use a profile with `signaling: SignalAll`")?;
         let provider = context.provider();
         if !provider.covers_unsignaled() {
-            let lacks = format!(
-                "has {provider}, whose completions may say nothing of earlier unsignaled sends"
-            );
+            let lacks =
+                format!("has {provider}, whose completions may not cover earlier unsignaled sends");
             let instead = "use a profile with `signaling: SignalAll` (docs/providers.md)";
             return Err(refusal(context, verb, asked(), &lacks, instead));
         }
     }
-    // Some devices take more elements of a READ than they fill.
+    // Some devices accept more elements of a READ than they fill.
     if P::MaxSendSge::VALUE > 1 && reads {
         let asked = || format!("READs with max_send_sge {}", P::MaxSendSge::VALUE);
         let instead = "use a profile with `max_send_sge: 1`, or with `NoReads`";
-        refused(&asked, "READs into one element alone", instead)?;
+        refused(&asked, "only READs into one element", instead)?;
     }
     Ok(())
 }
 
-/// Whether the device has operations that devices may lack. Providers may make a queue pair for
-/// them all the same.
+/// Checks that the device has the optional operations. Providers may create a queue pair for them
+/// even if it does not.
 fn has_operations(context: &Context, verb: &'static str, ops: u64) -> Result<(), Error> {
     let abilities = context.abilities()?;
     let has = |op| match op {
@@ -334,8 +333,8 @@ fn names_of(more_ops: u64) -> &'static str {
     }
 }
 
-/// The operations that a queue pair of extended posting is created for: all that
-/// [`PostOn`](crate::rules::PostOn) and the profile let it post (R15.1). 0 for an ordinary one.
+/// The operations that a queue pair of extended posting is created with: all operations that
+/// [`PostOn`](crate::rules::PostOn) and the profile allow (R15.1). 0 for an ordinary queue pair.
 fn send_ops<T: Transport, P: Profile>() -> u64 {
     use crate::sys::session::send_ops::*;
     const ON_UD: u64 = SEND | SEND_WITH_IMM;
@@ -357,7 +356,7 @@ fn send_ops<T: Transport, P: Profile>() -> u64 {
     }
 }
 
-/// The types say how much may be posted, so at least that much must be granted (R2.11).
+/// The types define how much may be posted, so at least that much must be granted (R2.11).
 pub(super) fn check_granted<P: Profile>(
     verb: &'static str,
     sends: u32,
@@ -373,7 +372,7 @@ pub(super) fn check_granted<P: Profile>(
     Error::at_most(verb, "max_recv_wr", own(receives), cap.max_recv_wr)
 }
 
-/// A depth of a queue, if counters can count so far.
+/// Checks that counters can represent a depth.
 pub(super) fn bookable(depth: u32) -> Result<u32, Error> {
     Error::at_most(VERB, "depth", depth, u32::MAX / 4)?;
     Ok(depth)
@@ -415,7 +414,7 @@ impl<P: Profile> Core<P> {
     }
 }
 
-/// Finds the limit that was exceeded: devices answer EINVAL to all of them.
+/// Finds the limit that was exceeded. Devices return EINVAL for all of them.
 fn check_limits<P: Profile>(
     verb: &'static str,
     context: &Context,

@@ -1,6 +1,6 @@
 //! The end of a queue pair: it is destroyed, or deferred (`completion::deferred_destroy`).
 
-#![allow(unsafe_code)] // gives counters to new owners
+#![allow(unsafe_code)] // moves counters to new owners
 
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ struct Dropped<P: Profile> {
 }
 
 impl<P: Profile> Core<P> {
-    /// Ends the queue pair: destroys it, or defers that. Returns the entries that its ring held.
+    /// Ends the queue pair: destroys it, or defers the destruction. Returns the entries of its
+    /// ring.
     pub(super) fn end(&mut self) -> Result<Vec<P::Entry>, i32> {
         if self.srq.is_some() {
             self.defer_destroy();
@@ -38,26 +39,26 @@ impl<P: Profile> Core<P> {
     }
 
     /// The shared receive queue whose receives a device may lose if the queue pair is destroyed or
-    /// reset now: their completions may be in the completion queue.
+    /// reset now. Their completions may still be in the completion queue.
     pub(super) fn may_lose_receives_of(&self) -> Option<&Arc<SrqCore>> {
         self.srq.as_ref().filter(|srq| !self.is_drained && srq.may_lose_receives())
     }
 
-    /// Defers the queue pair if destroying it might lose receives: then it is closed here.
+    /// Defers the queue pair if destroying it might lose receives. It is closed here in that case.
     fn defer_destroy(&mut self) {
         if self.handle.is_closed() {
             return;
         }
         let Some(srq) = self.may_lose_receives_of().cloned() else { return };
-        // SAFETY: the queue pair is live; libibverbs keeps the state there.
+        // SAFETY: the queue pair is live; libibverbs stores the state in it.
         let state = QpState::from_c(unsafe { (*self.qp()).state });
         let Some(from) = state.filter(|&state| state != QpState::Reset) else { return };
-        // (First, as a refusal leaves the queue pair in its state.)
+        // (First, because a failure leaves the queue pair in its state.)
         if !self.end_dependents() {
             return;
         }
         if let Err(error) = self.move_to(from, QpState::Err) {
-            // A device that is gone uses no more receives. Another one might.
+            // A device that is gone uses no more receives. Other devices might.
             if !matches!(error.errno(), Some(libc::EIO | libc::ENODEV)) {
                 return;
             }
@@ -89,9 +90,9 @@ impl<P: Profile> Core<P> {
 
 impl<P: Profile> Rest for Dropped<P> {
     fn destroy(mut self: Box<Self>, over: &mut Over) {
-        // (Twice, as any handle that was refused once is tried again when it is dropped.)
+        // (Twice, because dropping a handle whose destruction failed tries again.)
         if self.handle.close().or_else(|_| self.handle.close()).is_err() {
-            // The device still has it: everything that it may use must stay.
+            // The device still has it, so everything that it may use must stay.
             std::mem::forget(self);
             return;
         }

@@ -1,4 +1,4 @@
-//! What a queue pair is created with: its depths, a shared receive queue, flags.
+//! The creation arguments of a queue pair: its depths, a shared receive queue, flags.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 use crate::work::limits::Limit;
 
-/// The number of work requests that a queue pair holds (`cap` of ibv_create_qp(3)). A queue pair is
-/// created with it, with [`Depth::on_srq`], or with [flags](Depth::flags).
+/// The number of work requests that a queue pair can hold (`cap` of ibv_create_qp(3)). Use it to
+/// create a queue pair, or use [`Depth::on_srq`], or add [flags](Depth::flags).
 #[doc(alias("ibv_qp_cap", "max_send_wr", "max_recv_wr"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Depth {
-    /// Sends (`max_send_wr`): fewer than the device's `max_qp_wr`, since a drain has a work request
-    /// of its own. A queue pair that only receives has 0, as in C: posting a send to it always
-    /// fails with [`QueueFull`](crate::post::PostErrorKind::QueueFull), whatever was polled.
+    /// Sends (`max_send_wr`). It must be less than the device's `max_qp_wr`, because a drain needs
+    /// one work request. It is 0 for a queue pair that only receives, as in C. Posting a send then
+    /// always fails with [`QueueFull`](crate::post::PostErrorKind::QueueFull).
     pub send: u32,
-    /// Receives (`max_recv_wr`). It is 0 on a queue pair with a shared receive queue, and on one
-    /// that only sends or is only the target of RDMA: posting a receive to it always fails.
+    /// Receives (`max_recv_wr`). It is 0 for a queue pair with a shared receive queue, or one that
+    /// only sends or is only an RDMA target. Posting a receive then always fails.
     pub recv: u32,
 }
 
 impl Depth {
-    /// Room for `send` sends, and the receives of `srq`. This is the argument of
-    /// [`create_qp`](crate::ProtectionDomain::create_qp) where the profile has `receive: SharedRq`
+    /// Room for `send` sends, and the receives of `srq`. Pass it to
+    /// [`create_qp`](crate::ProtectionDomain::create_qp) if the profile has `receive: SharedRq`
     /// ([R7.1](crate::guide::rules#r7-1)).
     ///
     /// ```
@@ -45,7 +45,7 @@ impl Depth {
     /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
     /// let depth = Depth::on_srq(8, &srq);
     /// let one = pd.create_qp::<Rc, Server>(&cq, &cq, depth)?;
-    /// let two = pd.create_qp::<Rc, Server>(&cq, &cq, depth)?; // they share its buffers
+    /// let two = pd.create_qp::<Rc, Server>(&cq, &cq, depth)?; // both share its buffers
     /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// # drop((one, two));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -58,7 +58,7 @@ impl Depth {
         OnSrq { send, srq: srq.core(), types: PhantomData }
     }
 
-    /// With flags, for a UD queue pair ([R23.6](crate::guide::rules#r23-6)).
+    /// Adds flags, for a UD queue pair ([R23.6](crate::guide::rules#r23-6)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -76,17 +76,17 @@ impl Depth {
     }
 }
 
-/// Room for sends, and a shared receive queue: made by [`Depth::on_srq`], and an argument of
+/// Room for sends, and a shared receive queue. [`Depth::on_srq`] returns it. Pass it to
 /// [`create_qp`](crate::ProtectionDomain::create_qp).
 pub struct OnSrq<'a, T: Transport, E: Entry, L: Threads> {
     send: u32,
     srq: &'a Arc<SrqCore>,
-    // Stays on its thread, as a reference to the queue does.
+    // Not `Send`, like a reference to the queue.
     types: PhantomData<(T, E, L, *mut ())>,
 }
 
 impl<T: Transport, E: Entry, L: Threads> OnSrq<'_, T, E, L> {
-    /// With flags, like [`Depth::flags`].
+    /// Adds flags, like [`Depth::flags`].
     pub fn flags(self, flags: QpCreateFlags) -> WithFlags<Self> {
         WithFlags { depth: self, flags }
     }
@@ -110,13 +110,12 @@ pub struct WithFlags<D> {
     flags: QpCreateFlags,
 }
 
-/// What a UD queue pair does differently (`create_flags` of ibv_create_qp_ex(3)):
-/// [`Depth::flags`].
+/// Creation flags of a UD queue pair (`create_flags` of ibv_create_qp_ex(3)), for [`Depth::flags`].
 #[doc(alias("IBV_QP_CREATE_BLOCK_SELF_MCAST_LB", "ibv_qp_create_flags"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QpCreateFlags {
-    /// What it sends to a multicast group that it is attached to does not come back to it
-    /// (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`). Others on the device receive it.
+    /// Messages that it sends to a multicast group that it is attached to are not looped back to it
+    /// (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`). Other queue pairs on the device receive them.
     pub block_self_mcast_lb: bool,
 }
 
@@ -127,10 +126,11 @@ impl QpCreateFlags {
 }
 
 impl<L: Threads, F, C> CqBuilder<'_, L, F, C> {
-    /// Adds room for `count` queue pairs of this depth, whose sends and receives complete here:
-    /// what [`create_qp`](crate::ProtectionDomain::create_qp) books for each, `depth.send + 1` and
-    /// `depth.recv` entries ([R9.9](crate::guide::rules#r9-9)). Of queue pairs whose receives
-    /// complete elsewhere, or come from a shared receive queue, `recv` is 0 here. Calls add up.
+    /// Adds room for `count` queue pairs of this depth whose sends and receives complete here.
+    /// [`create_qp`](crate::ProtectionDomain::create_qp) reserves `depth.send + 1` and `depth.recv`
+    /// entries for each ([R9.9](crate::guide::rules#r9-9)). Set `recv` to 0 for queue pairs whose
+    /// receives complete on another queue, or come from a shared receive queue. Repeated calls add
+    /// up.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -149,12 +149,12 @@ impl<L: Threads, F, C> CqBuilder<'_, L, F, C> {
     }
 }
 
-/// The sizes and options with which queue pairs of transport `T` and profile `P` are created
-/// ([`create_qp`](crate::ProtectionDomain::create_qp)): a [`Depth`], or [`Depth::on_srq`] where the
-/// profile has `receive: SharedRq`, and on UD either with [flags](Depth::flags)
+/// The creation arguments of queue pairs with transport `T` and profile `P`
+/// ([`create_qp`](crate::ProtectionDomain::create_qp)): a [`Depth`], or [`Depth::on_srq`] if the
+/// profile has `receive: SharedRq`. On UD, either can have [flags](Depth::flags)
 /// ([R7.1](crate::guide::rules#r7-1), [R23.6](crate::guide::rules#r23-6)).
 ///
-/// Code that creates queue pairs of any transport needs this bound alone:
+/// Code that creates queue pairs of any transport needs only this bound:
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -216,7 +216,7 @@ pub(crate) trait Parts {
     fn parts(&self) -> With<'_>;
 }
 
-/// What the verb is given.
+/// The arguments of the verb.
 pub(crate) struct With<'a> {
     pub(super) depth: Depth,
     pub(super) srq: Option<&'a Arc<SrqCore>>,
@@ -224,7 +224,7 @@ pub(crate) struct With<'a> {
 }
 
 impl With<'_> {
-    /// The numbers of sends and of receives that may complete.
+    /// How many sends and receives may have completions at the same time.
     #[cfg(feature = "cm")]
     pub(crate) fn completions(&self) -> [u32; 2] {
         [self.depth.send, self.srq.map_or(self.depth.recv, |srq| srq.buffers)]

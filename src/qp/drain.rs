@@ -20,34 +20,36 @@ use crate::terms::state::Err;
 use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 
-/// An item found by a [`drain`](QueuePair::drain) ([R10.14](crate::guide::rules#r10-14)).
+/// An item found by [`drain`](QueuePair::drain) ([R10.14](crate::guide::rules#r10-14)).
 pub enum Drained<'cq, E: Owned> {
-    /// An entry of the queue pair being drained.
+    /// A buffer of the queue pair that is being drained.
     Entry(E),
     /// A completion of another queue.
     Other(Completion<'cq, E>),
 }
 
-/// The time limit of a drain by default. Devices flush in milliseconds.
+/// The default time limit of a drain. Devices flush in milliseconds.
 const TIME: Duration = Duration::from_secs(10);
 
 impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
-    /// Polls `cq` until nothing of this queue pair that completes into it is outstanding, for at
-    /// most 10 seconds ([R10.14](crate::guide::rules#r10-14)). A queue pair with two completion
-    /// queues needs two calls. Buffers of a queue pair that is not drained go back to their pools:
-    /// [how a queue pair ends](crate::qp#how-a-queue-pair-ends).
+    /// Waits until no work request of this queue pair is outstanding on `cq`, for at most 10
+    /// seconds ([R10.14](crate::guide::rules#r10-14)).
     ///
-    /// Entries of this queue pair are passed on as [`Drained::Entry`], whether they succeeded
-    /// before the error or were flushed. Completions of other queues on the same completion queue
-    /// are passed on too. Receives of a shared receive queue stay there
-    /// ([R7.7](crate::guide::rules#r7-7)).
+    /// `found` is called with each buffer of this queue pair ([`Drained::Entry`]), whether its work
+    /// request succeeded or was flushed, and with each completion of other queues on `cq`
+    /// ([`Drained::Other`]). If the queue pair uses two completion queues, drain it on both. Unused
+    /// receives of a shared receive queue stay posted ([R7.7](crate::guide::rules#r7-7)). If you do
+    /// not drain a queue pair, its buffers return to their pools: [how a queue pair
+    /// ends](crate::qp#how-a-queue-pair-ends).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it does not complete into
-    /// `cq`; EIO if a post had no known outcome ([R8.20](crate::guide::rules#r8-20)) or `cq` is
-    /// dead ([R10.12](crate::guide::rules#r10-12)); ETIMEDOUT if the device does not flush
-    /// ([R7.15](crate::guide::rules#r7-15)), or if a completion of this queue pair was forgotten:
-    /// the error says how much is outstanding, and the drain may be repeated.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with
+    /// - EINVAL: the queue pair does not use `cq`.
+    /// - EIO: `cq` is in error ([R10.12](crate::guide::rules#r10-12)), or a post failed in a way
+    ///   that leaves its outcome unknown ([R8.20](crate::guide::rules#r8-20)).
+    /// - ETIMEDOUT: the device did not flush in time ([R7.15](crate::guide::rules#r7-15)), or a
+    ///   completion was leaked with `mem::forget`. The error reports how much is outstanding. You
+    ///   can drain again.
     pub fn drain<L: Threads>(
         &mut self,
         cq: &mut CompletionQueue<P::Entry, L>,
@@ -56,9 +58,9 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         self.drain_within(cq, TIME, found)
     }
 
-    /// Like [`drain`](Self::drain), for at most `timeout`, however many completions of others come
-    /// meanwhile. It polls at least once, and the time begins with the first poll that leaves
-    /// something; `Duration::MAX` means for ever.
+    /// Like [`drain`](Self::drain), but waits for at most `timeout`, even if completions of other
+    /// queues keep arriving. It polls at least once, and the time starts at the first poll that
+    /// leaves work outstanding. `Duration::MAX` waits forever.
     ///
     /// # Errors
     /// As for [`drain`](Self::drain).
@@ -89,7 +91,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         let mut has_polled = false;
         loop {
             let Some((sends, receives)) = self.left_to_drain(&mut progress)? else { return Ok(()) };
-            // (The clock is asked where something is left: mostly the first poll brings all.)
+            // (The clock is read only if work is left. The first poll usually returns everything.)
             if has_polled {
                 let now = Instant::now();
                 let end: Option<Instant> = *end.get_or_insert_with(|| now.checked_add(timeout));
@@ -102,12 +104,12 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
                 }
             }
             self.drain_some(&mut progress, cq, &mut found)?;
-            // Completions of others are not progress: they may come for ever.
+            // Completions of other queues are not progress: they may arrive without end.
             has_polled = true;
         }
     }
 
-    /// Looks whether `cq` is of this queue pair, and gives up what a dropped completion released.
+    /// Checks that the queue pair uses `cq`, and releases what a dropped completion covered.
     pub(super) fn begin_drain<L: Threads>(
         &mut self,
         cq: &CompletionQueue<P::Entry, L>,
@@ -125,14 +127,14 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         if let (true, Some(released)) = (sends, self.core.send.in_flight.release(Until::Dropped)) {
             released.for_each(|entry| found(Drained::Entry(entry)));
         }
-        // Receives of a shared receive queue are not counted: those in the completion queue must be
-        // taken out.
+        // Receives of a shared receive queue are not counted, so those in the completion queue must
+        // be taken out.
         let sees_all = !(receives && self.has_srq());
         let capacity = if sees_all { 0 } else { cq.capacity() as usize };
         Ok(Progress { sends, receives, capacity, sentinel: !sends, sees_all, passed: 0 })
     }
 
-    /// The sends and receives that are outstanding; `None` if nothing is, or may be.
+    /// The sends and receives that are outstanding; `None` if there are none.
     pub(super) fn left_to_drain(
         &mut self,
         progress: &mut Progress,
@@ -154,7 +156,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         Ok(Some(left))
     }
 
-    /// Polls once, and says how many completions there were.
+    /// Polls once, and returns the number of completions.
     pub(super) fn drain_some<L: Threads>(
         &mut self,
         progress: &mut Progress,
@@ -175,19 +177,19 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
 
 pub(super) const VERB: &str = "drain";
 
-/// How far a drain is.
+/// The progress of a drain.
 pub(super) struct Progress {
-    /// Whether sends complete into the queue that is polled.
+    /// Whether sends complete into the polled queue.
     sends: bool,
-    /// Whether receives do.
+    /// Whether receives complete into the polled queue.
     receives: bool,
-    /// The completions that the queue has room for, if those that are there must be taken out.
+    /// The capacity of the completion queue, if its present completions must be taken out.
     capacity: usize,
     /// Whether the sentinel was posted, or is not needed.
     sentinel: bool,
-    /// Whether all that was in the queue when the drain began was taken out.
+    /// Whether everything that was in the queue when the drain began was taken out.
     sees_all: bool,
-    /// The completions that were taken out.
+    /// The number of completions that were taken out.
     passed: usize,
 }
 
@@ -196,7 +198,7 @@ pub(super) const UNKNOWN: &str = "a post had no known outcome, or the device did
                        destroy the queue pair";
 
 impl<P: Profile> Core<P> {
-    /// Whether a post had no known outcome.
+    /// Whether the outcome of a post is unknown.
     fn is_poisoned(&self) -> bool {
         self.send.in_flight.is_poisoned() || self.recv.in_flight.is_poisoned()
     }
@@ -216,7 +218,8 @@ impl<P: Profile> Core<P> {
         } else if let Some(released) =
             self.send.in_flight.release(Until::Completion(completion.wr_id()))
         {
-            // A completion of a ring owns nothing; dropping it would note it in the counters.
+            // A completion of a ring owns no buffer, and dropping it would record it in the
+            // counters.
             std::mem::forget(completion);
             released.for_each(|entry| found(Drained::Entry(entry)));
         } else {
@@ -224,12 +227,12 @@ impl<P: Profile> Core<P> {
         }
     }
 
-    /// Posts a send of no bytes behind all others. In the error state it is flushed, and its
-    /// completion shows that they are done, if nothing else does. Returns false if the device has
-    /// no room yet.
+    /// Posts a zero-length send after all others. In the error state it is flushed. If nothing else
+    /// reports that the earlier sends are done, its completion does. Returns false if the device
+    /// has no room yet.
     fn post_sentinel<T: Transport>(&mut self) -> bool {
         let Some(wr_id) = self.send.in_flight.enter_sentinel() else { return true };
-        // SAFETY: room for its completion is booked (`SENTINEL`).
+        // SAFETY: room for its completion is reserved (`SENTINEL`).
         let posted = unsafe { self.post_marker::<T>(wr_id) };
         match posted {
             Posted::Yes => {}
@@ -240,7 +243,7 @@ impl<P: Profile> Core<P> {
         matches!(posted, Posted::Yes | Posted::NotNeeded)
     }
 
-    /// Posts a send of no bytes, signaled.
+    /// Posts a signaled zero-length send.
     ///
     /// # Safety
     /// The completion queue has room for its completion.
@@ -251,7 +254,7 @@ impl<P: Profile> Core<P> {
         wr.send_flags = ibv_send_flags::IBV_SEND_SIGNALED.0;
         if T::DATAGRAM {
             // Providers read the address handle during the post. There is one, because an
-            // outstanding work request named it.
+            // outstanding work request used it.
             let posted = self.send.in_flight.posted();
             let Some(ah) = self.ah.lend_any(posted) else { return Posted::NotNeeded };
             wr.wr.ud.ah = ah;
@@ -259,7 +262,7 @@ impl<P: Profile> Core<P> {
             wr.wr.ud.remote_qkey = 0;
         }
         let mut bad = ptr::null_mut();
-        // SAFETY: the queue pair is live, and the work request names no memory.
+        // SAFETY: the queue pair is live, and the work request refers to no memory.
         let code =
             unsafe { <P::Posting as Posting>::Verb::post(self.send.object, &mut wr, &mut bad) };
         match code {
@@ -273,11 +276,11 @@ impl<P: Profile> Core<P> {
 /// Whether a marker was posted.
 pub(super) enum Posted {
     Yes,
-    /// Nothing is outstanding, since there is no address handle.
+    /// Nothing is outstanding, because there is no address handle.
     NotNeeded,
-    /// The queue has no room, or the device refused for another reason.
+    /// The queue has no room, or the device rejected the post for another reason.
     Refused,
-    /// The device did not say which work request it refused, so it may have it
+    /// The device did not report which work request it rejected, so it may have accepted this one
     /// ([R8.20](crate::guide::rules#r8-20)).
     Unknown,
 }

@@ -1,5 +1,5 @@
-//! Draining a queue pair of the `unsafe` path: the crate does not know what is outstanding, so a
-//! marker behind it tells.
+//! Draining a queue pair of the `unsafe` interface. The crate does not know which work is
+//! outstanding, so it posts a marker after that work.
 
 #![allow(unsafe_code)] // posts the markers
 
@@ -21,10 +21,11 @@ use crate::terms::transport::Transport;
 use crate::work::recv::Recv;
 use crate::work::sge::Sge;
 
-/// A work request behind all others of its queue.
+/// A work request after all others of its queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Marker {
-    /// The queue has none, or completes elsewhere, or the marker has completed.
+    /// The queue does not exist, or completes on another completion queue, or the marker has
+    /// completed.
     Over,
     NotPosted,
     Posted,
@@ -32,36 +33,40 @@ enum Marker {
 
 impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
     /// Polls `cq` until everything of this queue pair that completes into it has completed, for at
-    /// most `timeout` ([R10.14](crate::guide::rules#r10-14)). Every completion is passed on, those
-    /// of other queue pairs too: the wr_ids say what the device no longer has.
+    /// most `timeout` ([R10.14](crate::guide::rules#r10-14)). `found` receives every completion,
+    /// including completions of other queue pairs. The wr_ids show which work requests the device
+    /// has finished with.
     ///
-    /// It posts one work request of no bytes behind all sends, with the wr_id `markers[0]`, and one
-    /// behind all receives, with `markers[1]`, unless the queue pair has a shared receive queue.
-    /// The markers' completions are not passed on. Completions of one queue are in order, so all
-    /// before a marker have completed, those that were posted unsignaled included. A queue pair
-    /// with two completion queues needs two calls.
+    /// It posts one zero-length work request after all sends, with the wr_id `markers[0]`. Unless
+    /// the queue pair has a shared receive queue, it also posts one after all receives, with
+    /// `markers[1]`. The completions of the markers are not passed to `found`. A queue completes in
+    /// order, so everything before a marker has completed, including unsignaled work requests. If
+    /// the queue pair uses two completion queues, drain it on both.
     ///
-    /// Receives that were taken from a shared receive queue have completed as far as they are in
-    /// `cq`. A device may keep others, until the shared receive queue is destroyed
+    /// Receives that were taken from a shared receive queue have completed if their completions are
+    /// in `cq`. A device may keep others until the shared receive queue is destroyed
     /// ([R7.7](crate::guide::rules#r7-7)).
     ///
-    /// This call fails at once on siw, which does not flush a marker posted in the error state
-    /// ([R24.7](crate::guide::rules#r24-7)), and on SRD, whose completions come in no order
-    /// ([R27.3](crate::guide::rules#r27-3)). There, count the work requests and poll as many
+    /// This call fails at once on siw, which does not flush a marker that is posted in the error
+    /// state ([R24.7](crate::guide::rules#r24-7)), and on SRD, whose completions are not ordered
+    /// ([R27.3](crate::guide::rules#r27-3)). There, count the work requests and poll that many
     /// completions, or destroy the queue pair.
     ///
     /// # Safety
-    /// Besides the completions of everything outstanding, `cq` has room for those of the markers
-    /// ([R9.9](crate::guide::rules#r9-9)): there is room for the send, and for the receive if fewer
-    /// receives than the depth are outstanding. No outstanding work request of this queue pair has
-    /// a marker's wr_id.
+    /// Besides the completions of all outstanding work, `cq` has room for the markers' completions
+    /// ([R9.9](crate::guide::rules#r9-9)). It always has room for the send marker. It has room for
+    /// the receive marker if fewer receives than the depth are outstanding. No outstanding work
+    /// request of this queue pair has the wr_id of a marker.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the queue pair does not
-    /// complete into `cq`; EIO if `cq` is dead ([R10.12](crate::guide::rules#r10-12)) or a
-    /// marker had no known outcome ([R8.20](crate::guide::rules#r8-20)); ETIMEDOUT if
-    /// the markers did not complete in time. Then the drain may be repeated, with other markers.
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) on siw and on SRD.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL: the queue pair does not use `cq`.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with EIO: `cq` is in error
+    ///   ([R10.12](crate::guide::rules#r10-12)), or the outcome of a marker is unknown
+    ///   ([R8.20](crate::guide::rules#r8-20)).
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with ETIMEDOUT: the markers did not complete in
+    ///   time. You can drain again, with other markers.
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the device is siw, or the
+    ///   transport is SRD.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -76,7 +81,7 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
     /// let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
     /// for wr_id in 0..3 {
     ///     let into = wr::Piece::new(&region, 64 * wr_id..64 * (wr_id + 1))?;
-    ///     // SAFETY: the region outlives the queue pair, nobody else touches it before the
+    ///     // SAFETY: the region outlives the queue pair, nothing else touches it before the
     ///     // completion, and `cq` has room.
     ///     unsafe { qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(wr_id as u64, [into])))? };
     /// }
@@ -107,18 +112,19 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
         let lacks = match (T::ORDERED, self.core.counters.is_siw()) {
             (true, false) => None,
             (true, true) => Some("is siw, which does not flush markers posted in the error state"),
-            (false, _) => Some("has SRD, whose completions come in no order"),
+            (false, _) => Some("has SRD, whose completions are not ordered"),
         };
         if let Some(lacks) = lacks {
             let instead = "count the completions, or destroy the queue pair";
             let context = self.context();
-            let asked = "a drain by markers".to_owned();
+            let asked = "a drain with markers".to_owned();
             return Err(refusal(&context.handle, VERB, asked, lacks, instead));
         }
         let has_own_receives = !self.has_srq() && T::QP_TYPE != ibv_qp_type::IBV_QPT_XRC_SEND;
         let state = |is_here| if is_here { Marker::NotPosted } else { Marker::Over };
         let mut is_at = [state(sends), state(receives && has_own_receives)];
-        // Receives of a shared queue have no marker: what was there is taken out.
+        // Receives of a shared queue have no marker. The completions that are present are taken
+        // out.
         let mut left_to_see = if receives && self.has_srq() { cq.capacity() as usize } else { 0 };
         let own = self.qp_num();
         let end = Instant::now().checked_add(timeout);
@@ -128,7 +134,7 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
                 is_at[0] = match unsafe { self.core.post_marker::<T>(markers[0]) } {
                     Posted::NotNeeded => Marker::Over,
                     Posted::Yes => Marker::Posted,
-                    // The queue is full: polling makes room.
+                    // The queue is full. Polling makes room.
                     Posted::Refused => Marker::NotPosted,
                     Posted::Unknown => return Err(Error::os(VERB, libc::EIO, UNKNOWN)),
                 };
@@ -136,7 +142,7 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
             if is_at[1] == Marker::NotPosted {
                 let marker = Recv::new(Sge::new(markers[1], []));
                 let post = RecvPost::<T, P>::new(&mut self.core.recv);
-                // SAFETY: it names no memory, and there is room for its completion.
+                // SAFETY: it refers to no memory, and there is room for its completion.
                 is_at[1] = match unsafe { post.one_unchecked(marker) } {
                     Ok(()) => Marker::Posted,
                     Err(refused) if refused.bad_wr.is_some() => Marker::NotPosted,

@@ -1,6 +1,6 @@
-//! Queue pairs that were created elsewhere.
+//! Queue pairs that were created outside this crate.
 
-#![allow(unsafe_code)] // takes over a C object
+#![allow(unsafe_code)] // takes ownership of a C object
 
 use std::ptr::NonNull;
 
@@ -21,36 +21,44 @@ use crate::terms::transport::Transport;
 const VERB: &str = "ibv_query_qp";
 
 impl<L: Threads> ProtectionDomain<L> {
-    /// Takes over a queue pair that was created elsewhere, such as by C code, on this domain and on
-    /// completion queues of this crate ([`AsRaw`](crate::raw::AsRaw) gives their handles): see
-    /// [`raw`](crate::raw) for an example. From here on it is this crate's, which destroys it.
+    /// Takes ownership of a queue pair that was created outside this crate, such as by C code, on
+    /// this domain and on completion queues of this crate ([`AsRaw`](crate::raw::AsRaw) returns
+    /// their handles). [`raw`](crate::raw) has an example. From then on the crate owns the queue
+    /// pair and destroys it.
     ///
-    /// What the device can tell is compared: domain, completion queues, transport, state, signaling
-    /// where the provider tells it, and that depths and limits of the profile are not more than
-    /// what it was created with (`depth.send` and one more, for a drain).
+    /// The attributes that the device reports are checked: the domain, completion queues, transport
+    /// and state, and signaling if the provider reports it. The depths and limits of the profile
+    /// must not exceed the capacities of the queue pair (for sends, `depth.send` plus one for a
+    /// drain).
     ///
     /// # Safety
     /// - `qp` is a live queue pair of the same provider as the domain.
     /// - Nothing is outstanding: each work request that was posted to it has completed, and its
     ///   completion was polled.
-    /// - If it succeeds, nobody else destroys the queue pair, moves it to another state, or posts
-    ///   to it from here on. In a lane, nobody else makes or uses anything of its thread domain.
+    /// - If the call succeeds, no other code destroys the queue pair, changes its state, or posts
+    ///   to it from then on. In a lane, no other code creates or uses an object of its thread
+    ///   domain.
     /// - In RTS and SQD, `max_rd_atomic` is not 0 if the profile may issue reads and atomics.
     /// - On siw, irdma, EFA and unknown providers ([`Provider`](crate::device::Provider)), whose
-    ///   `ibv_query_qp` does not tell `sq_sig_all`: it was created with 1 for a profile with
+    ///   `ibv_query_qp` does not report `sq_sig_all`: it was created with 1 for a profile with
     ///   `signaling: SignalAll`, and with 0 if the entry is an `OpenBuf` or an `AnyBuf`
     ///   ([R18.18](crate::guide::rules#r18-18)) or with `Selective`. Otherwise sends would be
-    ///   unsignaled, and their buffers given back while siw still sends from them.
-    /// - If READs may go to memory of which this process has no bytes (the entry is an `OpenBuf` or
-    ///   an `AnyBuf`), the provider does not bring their bytes with completions: it was not created
-    ///   so by mlx5dv_create_qp(3). (Without `sq_sig_all`, which is compared, mlx5 does not by
-    ///   itself; [R18.18](crate::guide::rules#r18-18).)
+    ///   unsignaled, and their buffers would be returned while siw still sends from them.
+    /// - If READs may go to memory without bytes in this process (the entry is an `OpenBuf` or an
+    ///   `AnyBuf`), the provider does not deliver their bytes with completions: mlx5dv_create_qp(3)
+    ///   was not used to enable that. (Without `sq_sig_all`, which is checked, mlx5 does not do so
+    ///   by itself; [R18.18](crate::guide::rules#r18-18).)
     ///
     /// # Errors
-    /// The queue pair stays the caller's. [`ErrorKind::PdMismatch`],
-    /// [`ErrorKind::ContextMismatch`]; [`ErrorKind::Limit`] with what the queue pair was created
-    /// with; [`ErrorKind::CqTooSmall`] ([R9.9](crate::guide::rules#r9-9)); [`ErrorKind::NotFound`]
-    /// with what else differs; otherwise [`ErrorKind::Os`] with the errno of `ibv_query_qp`.
+    /// The caller keeps the queue pair.
+    /// - [`ErrorKind::PdMismatch`], [`ErrorKind::ContextMismatch`]: it belongs to another domain or
+    ///   context.
+    /// - [`ErrorKind::Limit`]: a capacity of the queue pair is too small. The error contains the
+    ///   capacity.
+    /// - [`ErrorKind::CqTooSmall`]: a completion queue has no room
+    ///   ([R9.9](crate::guide::rules#r9-9)).
+    /// - [`ErrorKind::NotFound`]: another attribute differs. The error names it.
+    /// - [`ErrorKind::Os`] with the errno of `ibv_query_qp`.
     pub unsafe fn qp_from_raw<T, S, P>(
         &self,
         qp: NonNull<ibv_qp>,
@@ -118,8 +126,8 @@ impl<L: Threads> ProtectionDomain<L> {
             }
             _ => None,
         };
-        // SAFETY: the queue pair is live, of the domain's provider, and the caller gives it up
-        // (this function's contract).
+        // SAFETY: the queue pair is live, belongs to the provider of the domain, and the caller
+        // gives up its ownership (this function's contract).
         let handle = unsafe { handle::Qp::new(qp, control, booking.parents(parent)) };
         let mut core = Core::open(booking, depth, &init.cap, None, handle);
         core.port = attr.port_num;

@@ -1,4 +1,4 @@
-//! The longest message, as the port reports it on the way to RTS.
+//! The longest message, as the port reports it for a transition to RTS.
 
 use crate::device::Context;
 use crate::profile::Profile;
@@ -12,8 +12,8 @@ const VERB: &str = "ibv_modify_qp";
 
 impl<P: Profile> Core<P> {
     /// The longest message after a transition, if the transition may change it: the port's
-    /// `max_msg_sz` (R3.5), on UD its active MTU (R3.6). The profile's inline capacity must fit
-    /// into it.
+    /// `max_msg_sz` (R3.5), or on UD its active MTU (R3.6). The profile's inline capacity must not
+    /// exceed it.
     pub(crate) fn message_limit<T: Transport>(
         &mut self,
         way: (QpState, QpState),
@@ -25,28 +25,28 @@ impl<P: Profile> Core<P> {
             return Ok(None);
         }
         let longest = match self.longest {
-            // It said so on the way to INIT.
+            // The port reported it for the transition to INIT.
             Some((of, longest)) if of == port => longest,
             _ => match longest_message::<T>(&self.context(), port) {
-                // The transition itself reports what is wrong with the port.
+                // The transition itself reports the problem with the port.
                 Err(_) if is_set => return Ok(None),
                 answer => answer?,
             },
         };
-        // That of UD may change.
+        // The limit of UD may change.
         self.longest = (!T::DATAGRAM).then_some((port, longest));
         Error::at_most(VERB, "max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
         if is_moved {
-            // What waits in the queue was measured by the old limit.
+            // Queued work requests were checked against the old limit.
             let (before, _) = self.counters.longest_message();
-            Error::at_most(VERB, "the longest message of the port before", before, longest)?;
+            Error::at_most(VERB, "the longest message of the previous port", before, longest)?;
         }
-        // Nothing is sent before RTS, so every buffer is measured by the limit at that time.
+        // Nothing is sent before RTS, so every buffer is checked against the limit at that time.
         Ok((!is_set).then_some(longest))
     }
 
-    /// Messages that fit the first path's port fit the alternate's, since what is posted goes by
-    /// either.
+    /// Checks that messages that fit the port of the primary path also fit the alternate path's
+    /// port, because posted messages may use either path.
     pub(super) fn fits_alternate<T: Transport>(
         &self,
         port: u8,
@@ -58,7 +58,7 @@ impl<P: Profile> Core<P> {
         Error::at_most(VERB, "the longest message of the first path's port", first, second)
     }
 
-    /// The transition was made: from now on `limit` bounds messages.
+    /// Records a completed transition. From now on `limit` bounds messages.
     pub(crate) fn limit_messages<T: Transport>(&mut self, limit: Option<u32>) {
         if let Some(limit) = limit {
             self.counters.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
@@ -70,7 +70,7 @@ impl<P: Profile> Core<P> {
 /// The longest message that the port accepts, in bytes; no limit if it does not report one.
 pub(super) fn longest_message<T: Transport>(context: &Context, port: u8) -> Result<u32, Error> {
     let longest = match T::DATAGRAM {
-        // It may have changed since another queue pair asked.
+        // It may have changed since it was queried for another queue pair.
         true => context.query_port(port)?.active_mtu.map_or(0, |mtu| mtu.bytes()),
         false => context.port_limits(port)?.max_msg_sz,
     };
@@ -92,32 +92,32 @@ mod tests {
         assert_eq!(error.to_string(), text);
     }
 
-    /// Buffers were measured by what the port before could send, so another must be able to as
-    /// well.
+    /// Buffers were checked against the limit of the previous port, so the new port's limit must
+    /// not be lower.
     #[cfg(feature = "loopback")]
     #[test]
-    #[allow(unsafe_code)] // passes two verbs on
+    #[allow(unsafe_code)] // forwards two verbs
     fn a_queue_pair_that_moves_to_another_port() {
         use crate::loopback::{Fabric, LOOPBACK};
         use crate::prelude::*;
         use crate::qp::{Drain, RcSqd};
         use crate::sys::control::Control;
 
-        /// By port.
+        /// The limits, by port.
         const LONGEST: [u32; 4] = [0, 4096, 4095, 5000];
         let three_ports = Control {
             query_port: |context, port| {
-                // SAFETY: the arguments are the caller's, but for the port, which exists.
+                // SAFETY: the arguments come from the caller, except for the port, which exists.
                 let mut attr = unsafe { (LOOPBACK.query_port)(context, 1) }?;
                 attr.get_mut().max_msg_sz = LONGEST[usize::from(port)];
                 Ok(attr)
             },
             modify_qp: |qp, attr, mask| {
-                // SAFETY: the caller's attributes.
+                // SAFETY: the attributes come from the caller.
                 if unsafe { (*attr).port_num } > 1 {
                     return Ok(());
                 }
-                // SAFETY: the arguments are the caller's, who keeps the verb's contract.
+                // SAFETY: the arguments come from the caller, which keeps the verb's contract.
                 unsafe { (LOOPBACK.modify_qp)(qp, attr, mask) }
             },
             ..LOOPBACK
@@ -135,7 +135,7 @@ mod tests {
         let qp = qp.modify(Drain { notify: false }).unwrap().into_sqd().unwrap();
         let moved = RcSqd { port: Some(2), ..RcSqd::default() };
         let refused = qp.modify(moved).unwrap_err();
-        let text = "ibv_modify_qp: the longest message of the port before 4096 exceeds 4095";
+        let text = "ibv_modify_qp: the longest message of the previous port 4096 exceeds 4095";
         assert_eq!(refused.error.to_string(), text);
         let qp = refused.into_object();
         assert_eq!((qp.core.port, qp.core.counters.longest_message()), (1, (4096, false)));

@@ -2,26 +2,27 @@
 //!
 //! # How a queue pair ends
 //!
-//! **However a queue pair ends (dropped, destroyed or reset), its buffers go back to their pools by
-//! themselves, at the latest when its completion queue was polled empty;
-//! [`drain`](QueuePair::drain) hands them to the program instead.**
+//! **However a queue pair ends (dropped, destroyed or reset), its buffers return to their pools
+//! automatically, at the latest when its completion queue has been polled empty. To receive the
+//! buffers yourself, use [`drain`](QueuePair::drain).**
 //!
-//! - Completions that are in the completion queue by then are handed out as usual, with their
-//!   buffers. [`Pool::reclaim`](crate::Pool::reclaim) says when a completion queue counts as polled
-//!   empty. A queue pair with two completion queues needs both. One that was dropped counts.
-//! - Buffers without a completion of their own go back at once. These are the ones that the ring of
-//!   a queue pair with selective signaling holds.
+//! - Polls still return the completions that are already in the completion queue, with their
+//!   buffers. [`Pool::reclaim`](crate::Pool::reclaim) defines when a completion queue counts as
+//!   polled empty. If a queue pair uses two completion queues, both must be empty. A dropped one
+//!   counts as empty.
+//! - Buffers that have no completion of their own return at once. These are the buffers in the ring
+//!   of a queue pair with selective signaling.
 //! - Receives of a shared receive queue that no message used stay posted there. Some devices (mlx5)
-//!   remove the completions of a queue pair that is destroyed or reset, and nothing tells then
-//!   which receives it used. So a queue pair that was not drained moves to ERR when it is dropped
-//!   or destroyed. `ibv_destroy_qp` follows once its receive completion queue was polled empty, or
-//!   when that or the shared receive queue is destroyed. A [`reset`](QueuePair::reset) is refused
-//!   until it was drained.
-//! - A buffer waits for the end of the shared receive queue in two cases: its receive completes
-//!   after the completion queue was dropped, or the device was filling it when the queue pair moved
-//!   to ERR, and flushes it later.
-//! - If the device refuses, [`destroy`](QueuePair::destroy) gives the queue pair back. A drop leaks
-//!   it then, with everything that the device may still use.
+//!   remove the completions of a queue pair that is destroyed or reset, and it is then unknown
+//!   which receives it used. So dropping or destroying a queue pair that was not drained moves it
+//!   to ERR. `ibv_destroy_qp` follows when its receive completion queue has been polled empty, or
+//!   when that queue or the shared receive queue is destroyed. [`reset`](QueuePair::reset) fails
+//!   until the queue pair was drained.
+//! - In two cases a buffer is unavailable until the shared receive queue is destroyed: its receive
+//!   completes after the completion queue was dropped, or the device was filling it when the queue
+//!   pair moved to ERR, and flushes it later.
+//! - If the device fails to destroy the queue pair, [`destroy`](QueuePair::destroy) returns it. A
+//!   drop then leaks it, with everything that the device may still use.
 //!
 //! ```
 //! # use proverbs::prelude::*;
@@ -38,9 +39,9 @@
 //! let mut returned = Vec::new();
 //! b.drain(&mut cq, |found| match found {
 //!     Drained::Entry(buf) => returned.push(buf),
-//!     Drained::Other(_) => {} // of another queue pair on this completion queue
+//!     Drained::Other(_) => {} // a completion of another queue pair
 //! })?;
-//! assert_eq!((returned.len(), pool.available()), (1, 15)); // the program has that of `b`
+//! assert_eq!((returned.len(), pool.available()), (1, 15)); // the program has `b`'s
 //! b.destroy()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -139,16 +140,18 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
-/// A queue pair (`ibv_create_qp`) of transport `T` in state `S`; `P` is all else that was fixed at
-/// creation.
+/// A queue pair (`ibv_create_qp`).
 ///
-/// It is not Clone, and no safe call reaches its C handle, so the state cannot be forged: `Rts`
-/// means that this program moved it to RTS. **The state is what this program requested, not what
-/// the device reports:** the device may have moved it to the error state since; posts then succeed
-/// and are flushed ([R8.15](crate::guide::rules#r8-15)).
+/// The type parameters are the transport `T`, the state `S`, and the profile `P`, which holds
+/// everything else that is fixed at creation. A transition with [`modify`](Self::modify) consumes
+/// the queue pair and returns it with the new state.
 ///
-/// Posting takes `&mut self`. The queue pair may move between threads, but belongs to one at a
-/// time. Dropping it returns its buffers to their pools: [how a queue pair
+/// **The state is what this program last requested, not what the device reports.** The device may
+/// have moved the queue pair to the error state since. Posts then still succeed, and their
+/// completions are flushed ([R8.15](crate::guide::rules#r8-15)).
+///
+/// Posting requires `&mut self`. The queue pair can move between threads, but only one thread at a
+/// time can use it. Dropping it returns its buffers to their pools: [how a queue pair
 /// ends](crate::qp#how-a-queue-pair-ends).
 ///
 /// ```
@@ -163,7 +166,7 @@ use crate::terms::transport::Transport;
 /// let attr: QpAttr = qp.query()?;
 /// assert_eq!((attr.state, attr.dest_qpn), (Some(QpState::Rts), b.qp_num()));
 ///
-/// // An orderly end: every buffer back, then the queue pair.
+/// // An orderly end: get every buffer back, then destroy the queue pair.
 /// let mut qp: QueuePair<Rc, state::Err> = qp.to_error()?;
 /// let mut returned = Vec::new();
 /// qp.drain(&mut cq, |found| {
@@ -186,36 +189,37 @@ pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
 /// # Invariants
 /// - `handle` is the queue pair of `send` and `recv`, alive until `close` succeeded.
 /// - Both in-flight tables point to `counters`, which are attached to both completion queues.
-/// - The keys of `send` are those of `ah`.
-/// - What the device may use (the address handles, and the entries of `send`) is given up only
-///   after the queue pair was destroyed or reset. If the device refuses to destroy it, it leaks.
+/// - The keys of `send` belong to the address handles in `ah`.
+/// - Objects that the device may use (the address handles, and the entries of `send`) are released
+///   only after the queue pair was destroyed or reset. If the device refuses to destroy it, they
+///   leak.
 #[repr(C, align(64))] // what a send touches, first and on one cache line
 pub(crate) struct Core<P: Profile> {
     pub send: SendQueue<P>,
     pub recv: RecvQueue<P>,
-    /// What no post touches, so that a queue pair is little to move from state to state.
+    /// The fields that no post touches, so that moving a queue pair between states is cheap.
     aside: Box<Aside>,
 }
 
-/// What a queue pair is, its two queues apart.
+/// A queue pair except for its two queues.
 pub(crate) struct Aside {
     pub counters: Arc<QueueCounters>,
     pub depth: Depth,
     pub granted: Depth,
-    /// The port, once a transition set it; 0 before.
+    /// The port after a transition set it; 0 before.
     pub port: u8,
-    /// The longest message of a port, which never changes, once it was asked for.
+    /// The longest message of a port, once it was queried. It never changes.
     pub longest: Option<(u8, u32)>,
     /// Whether the device may have moved it to the port of an alternate path.
     pub may_migrate: bool,
     pub send_cq: Arc<CqShared>,
     pub recv_cq: Arc<CqShared>,
     pub srq: Option<Arc<SrqCore>>,
-    /// The address handles that its sends may name.
+    /// The address handles that its sends may use.
     pub ah: AhTable,
     /// Whether its receives were drained, so that none of them is in the completion queue.
     pub is_drained: bool,
-    /// The numbers that the peer was offered, until it is reset.
+    /// The numbers that were offered to the peer, until a reset.
     pub offered: Option<Offered>,
     /// The multicast groups that it is attached to.
     pub groups: Vec<multicast::Attachment>,
@@ -224,7 +228,7 @@ pub(crate) struct Aside {
     pub handle: handle::Qp,
 }
 
-/// What a peer knows of a queue pair before it is connected.
+/// The data of an unconnected queue pair that its peer receives.
 #[derive(Clone, Copy)]
 pub(crate) struct Offered {
     pub psn: Psn,
@@ -259,7 +263,7 @@ fn counters<P: Profile>(verb: &'static str, pd: u32) -> Result<Arc<QueueCounters
 
 // SAFETY: the queue pair is owned, the in-flight tables point to counters that are owned too, and
 // entries are Send. The counters shared with completion queues on other threads are atomics. A
-// queue pair of a lane is not `Send`, as `InLane` is not.
+// queue pair of a lane is not `Send`, because `InLane` is not.
 unsafe impl<P: Profile> Send for Core<P>
 where
     P::Entry: Send,
@@ -267,13 +271,14 @@ where
 {
 }
 
-// No call leaves a queue half changed when code of the program's panics in it: an iterator of a
-// list, or the `Drop` of a buffer's context. (The in-flight table comes first, and such code last.)
+// No call leaves a queue half changed if the program's code panics in it: an iterator of a list, or
+// the `Drop` of a buffer's context. (The in-flight table is updated first, and such code runs
+// last.)
 impl<P: Profile> UnwindSafe for Core<P> {}
 impl<P: Profile> RefUnwindSafe for Core<P> {}
 
 impl<P: Profile> Core<P> {
-    /// Destroys the queue pair, and only then gives up what the device may have used.
+    /// Destroys the queue pair. Only then does it release what the device may have used.
     fn close(&mut self) -> Result<Vec<P::Entry>, i32> {
         if self.handle.is_closed() {
             return Ok(Vec::new());
@@ -294,7 +299,8 @@ impl<P: Profile> Core<P> {
         Ok(entries)
     }
 
-    /// Ends what cannot outlive the queue pair; false if the device kept some of it.
+    /// Ends the objects that cannot outlive the queue pair. Returns false if the device kept some
+    /// of them.
     fn end_dependents(&mut self) -> bool {
         self.detach_all();
         self.end_windows();
@@ -310,13 +316,13 @@ impl<P: Profile> Core<P> {
         self.send.object
     }
 
-    /// The numbers of posted sends and receives whose entry is the wr_id, so that the counters
+    /// The numbers of posted sends and receives whose entry is the wr_id. The counters use them to
     /// count their completions.
     fn posted_as_wr_ids(&self) -> [u32; 2] {
         [self.send.posted_as_wr_ids(), self.recv.in_flight.posted()]
     }
 
-    /// Notes in its counters, which end, whether safe code forgot a list.
+    /// Records in the old counters whether safe code leaked a list.
     fn note_lists(&self, counters: &QueueCounters) {
         if self.send.in_flight.has_lists() || self.recv.in_flight.has_lists() {
             counters.note_lists();
@@ -331,12 +337,12 @@ impl<P: Profile> Core<P> {
 
 impl<P: Profile> Drop for Core<P> {
     fn drop(&mut self) {
-        // (Twice, as any handle that was refused once is tried again when it is dropped.)
+        // (Twice, because dropping a handle whose destruction failed tries again.)
         match self.end().or_else(|_| self.close()) {
             Ok(entries) => drop(entries),
             Err(_) => {
-                // The device still has it: everything that it may use must stay. It is not tried
-                // again, as nobody would learn that it is gone.
+                // The device still has it, so everything that it may use must stay. It is not tried
+                // again, because nothing would learn of its end.
                 std::mem::forget(self.handle.take());
                 std::mem::forget(std::mem::take(&mut self.ah));
                 std::mem::forget(self.send_cq.clone());
@@ -363,18 +369,18 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         unsafe { (*self.core.qp()).qp_num }
     }
 
-    /// The depths asked for, which the crate enforces.
+    /// The requested depths, which the crate enforces.
     pub fn depth(&self) -> Depth {
         self.core.depth
     }
 
-    /// The depths that the device granted, which may be more.
+    /// The depths that the device granted, which may be larger.
     #[doc(alias = "IBV_QP_CAP")]
     pub fn granted_depth(&self) -> Depth {
         self.core.granted
     }
 
-    /// The most bytes that an inline send may have: `max_inline` of the profile.
+    /// The maximum length of an inline send in bytes: `max_inline` of the profile.
     pub fn max_inline(&self) -> u32 {
         P::MaxInline::VALUE
     }
@@ -394,45 +400,45 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.core.srq.is_some()
     }
 
-    /// The number of sends that may be posted now.
+    /// The number of sends that can be posted now.
     pub fn send_room(&mut self) -> usize {
         self.core.send.in_flight.room() as usize
     }
 
-    /// The number of receives that may be posted now.
+    /// The number of receives that can be posted now.
     pub fn recv_room(&mut self) -> usize {
         self.core.recv.in_flight.room() as usize
     }
 
-    /// The number of sends posted and not known to be complete.
+    /// The number of posted sends that are not known to be complete.
     pub fn sends_outstanding(&self) -> usize {
         self.core.send.in_flight.outstanding() as usize
     }
 
-    /// The number of receives posted and not known to be complete.
+    /// The number of posted receives that are not known to be complete.
     pub fn recvs_outstanding(&self) -> usize {
         self.core.recv.in_flight.outstanding() as usize
     }
 
-    /// Destroys the queue pair (`ibv_destroy_qp`). Buffers that are still posted go back to their
-    /// pool by themselves: [how a queue pair ends](crate::qp#how-a-queue-pair-ends).
+    /// Destroys the queue pair (`ibv_destroy_qp`). Buffers that are still posted return to their
+    /// pools automatically: [how a queue pair ends](crate::qp#how-a-queue-pair-ends).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// The entries that it booked in the completion queue are free at once if nothing is
-    /// outstanding, otherwise after the completion queue was polled empty.
+    /// If no work is outstanding, its reserved entries in the completion queue become free at once.
+    /// Otherwise they become free when the completion queue has been polled empty.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno, and the queue pair is given back:
-    /// EBUSY if something is attached that this crate does not know of, or the device keeps one of
-    /// its memory windows. It has left its multicast groups, and its other windows are gone: they
-    /// have no keys, and are not posted any more.
+    /// The queue pair, with [`ErrorKind::Os`] and the errno: EBUSY if something that this crate
+    /// does not know is attached to it, or if the device failed to deallocate one of its memory
+    /// windows. The queue pair has then left its multicast groups, and its other windows are gone:
+    /// they have no keys and cannot be posted any more.
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         let ended = self.core.end();
         let windows = std::mem::take(&mut self.core.windows.ended);
-        // (The program's code may run where windows and entries are dropped, and panic: by then
-        // everything is in order.)
+        // (Dropping windows and entries may run the program's code, which may panic. By then
+        // everything is consistent.)
         match ended {
             Ok(entries) => {
                 drop(self);
@@ -449,16 +455,15 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 }
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// Adds an address handle to send with; its name is for
-    /// [`Destination`](crate::wr::Destination). Both must be of one protection domain
+    /// Adds an address handle, and returns its index for [`Destination`](crate::wr::Destination).
+    /// The handle and the queue pair must belong to the same protection domain
     /// ([R5.2](crate::guide::rules#r5-2)).
     ///
-    /// See [`AddressHandle`] for an example with removing.
+    /// [`AddressHandle`] has an example that also removes one.
     ///
     /// # Errors
-    /// The handle is given back: [`ErrorKind::PdMismatch`] if they are not of one domain
-    /// ([R5.2](crate::guide::rules#r5-2)), [`ErrorKind::Os`] with the errno ENOSPC after 2^32
-    /// names.
+    /// The address handle, with [`ErrorKind::PdMismatch`] if it belongs to another domain
+    /// ([R5.2](crate::guide::rules#r5-2)), or [`ErrorKind::Os`] with ENOSPC after 2^32 indexes.
     pub fn add_address_handle(
         &mut self,
         ah: AddressHandle,
@@ -474,16 +479,17 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let pd = ah.pd;
         let Core { send, aside, .. } = &mut self.core;
         aside.ah.add(&mut send.own, ah.handle).map_err(|handle| {
-            let error = Error::os(VERB, libc::ENOSPC, "names of address handles are used up");
+            let error = Error::os(VERB, libc::ENOSPC, "all address handle indexes are used");
             Refused::new(AddressHandle { handle, pd }, error)
         })
     }
 
-    /// Removes an address handle: no later post can name it, and it is destroyed once every send
-    /// posted before has completed ([R5.3](crate::guide::rules#r5-3)); on SRD, which completes them
-    /// in any order, once none is outstanding ([R27.3](crate::guide::rules#r27-3)). The same
-    /// holds on UD if the [provider](crate::Context::provider) is efa or unknown. Returns whether
-    /// the name was known.
+    /// Removes an address handle, so that later posts cannot use it. It is destroyed when every
+    /// earlier send has completed ([R5.3](crate::guide::rules#r5-3)). SRD completes sends in any
+    /// order, so there it is destroyed when no send is outstanding
+    /// ([R27.3](crate::guide::rules#r27-3)); the same is true on UD if the
+    /// [provider](crate::Context::provider) is efa or unknown. Returns whether the index was in
+    /// use.
     ///
     /// [`AddressHandle`] has an example.
     pub fn remove_address_handle(&mut self, index: AhIndex) -> bool {
@@ -494,13 +500,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         known
     }
 
-    /// Destroys the removed address handles that no outstanding send can name any more. Returns how
-    /// many still wait. (Removing does this too.)
+    /// Destroys the removed address handles that no outstanding send can use any more. Returns how
+    /// many are left. (`remove_address_handle` does this too.)
     ///
     /// [`AddressHandle`] has an example.
     pub fn reap_address_handles(&mut self) -> usize {
         let in_flight = &self.core.send.in_flight;
-        // The number says which, if they complete in order.
+        // The number identifies them if sends complete in order.
         let in_order = T::ORDERED && self.context().provider().completes_in_order();
         if in_flight.outstanding() != 0 && !in_order {
             return self.core.ah.removed();
@@ -510,12 +516,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 }
 
-/// The result of a completion of a selectively signaled send queue: [`QueuePair::complete`]
+/// A completion of a selectively signaled send queue. Returned by [`QueuePair::complete`]
 /// ([R10.7](crate::guide::rules#r10-7)).
 pub struct Completed<'q, E: Entry> {
     /// Success, or why the completed work request failed.
     pub status: Result<(), WcError>,
-    /// The entries of that work request and of those before it, in posting order.
+    /// The entries of that work request and of all earlier ones, in posting order.
     pub released: Released<'q, E>,
 }
 

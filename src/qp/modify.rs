@@ -34,7 +34,7 @@ use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::{qp::Transition, state::State, transport::Transport};
-/// /// A step of a queue pair, with a word about it.
+/// /// A transition of a queue pair, with a log message.
 /// fn step<T: Transport, S: State, A: Transition<T, S, DefaultProfile>>(
 ///     qp: QueuePair<T, S>,
 ///     attr: A,
@@ -55,7 +55,7 @@ use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
     note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; SRD by `UdInit`, `UdRtr`, `SrdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn`"
 )]
 pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> + Fill {
-    /// The state that it leads to.
+    /// The state after the transition.
     type To: State;
 }
 
@@ -73,7 +73,7 @@ macro_rules! transitions {
 transitions! {
     ConnectedInit: Rc Reset -> Init, Uc Reset -> Init, Xrc Reset -> Init;
 
-    // From INIT on, each transport has attributes of its own.
+    // From INIT on, each transport has separate attributes.
     ConnectedReinit: Rc Init -> Init, Uc Init -> Init, Xrc Init -> Init;
     RcRtr: Rc Init -> Rtr;
     RcRts<P>: Rc Rtr -> Rts;
@@ -98,9 +98,8 @@ transitions! {
     Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining, Xrc Rts -> Draining;
 }
 
-/// The remainder of a reset: regions that ended windows held, the entries of the ring, and queues
-/// whose completions can come no more. Dropping any of them may run code of the program, which may
-/// panic.
+/// The remainder of a reset: regions of ended windows, the entries of the ring, and queues that can
+/// have no more completions. Dropping any of them may run the program's code, which may panic.
 #[must_use]
 pub(crate) struct Rest<P: Profile> {
     _windows: Vec<handle::Mw>,
@@ -109,13 +108,13 @@ pub(crate) struct Rest<P: Profile> {
 }
 
 impl<P: Profile> Rest<P> {
-    /// Gives back the entries and what is orphaned with the queues, and lets the regions go.
+    /// Returns the entries and the orphaned entries of the queues, and releases the regions.
     pub(crate) fn give_back(self) {
         reclaim_everything(&self.quiet);
     }
 }
 
-/// Where a queue pair is: its port, and whether the device may move it to another.
+/// The place of a queue pair: its port, and whether the device may move it to another.
 struct Place {
     port: u8,
     may_migrate: bool,
@@ -130,7 +129,7 @@ impl<P: Profile> Core<P> {
         asked: impl FnOnce() -> String,
     ) -> Result<(), Error> {
         let modify = self.handle.control().modify_qp;
-        // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
+        // SAFETY: the queue pair is live, and the fields of `attr` in the mask are set.
         let modified = unsafe { modify(self.qp(), attr, mask as i32) };
         modified.map_err(|errno| {
             of_transition(&self.context().handle, way, (attr, mask), &asked(), errno)
@@ -139,7 +138,7 @@ impl<P: Profile> Core<P> {
         Ok(())
     }
 
-    /// Reports that the queue pair moved.
+    /// Traces the transition.
     fn trace_transition(&self, _way: (QpState, QpState)) {
         crate::sys::event!(
             DEBUG, "proverbs::qp", "transition",
@@ -153,7 +152,7 @@ impl<P: Profile> Core<P> {
         self.modify((from, to), &mut attr.c, attr.mask, String::new)
     }
 
-    /// Moves the queue pair to RESET, unless a device may lose receives with that.
+    /// Moves the queue pair to RESET, unless a device could lose receives by that.
     pub(super) fn reset(&mut self, from: QpState) -> Result<Rest<P>, Error> {
         let may_have_received = !matches!(from, QpState::Reset | QpState::Init);
         if may_have_received && self.may_lose_receives_of().is_some() {
@@ -164,7 +163,7 @@ impl<P: Profile> Core<P> {
         self.reset_now(from)
     }
 
-    /// Moves the queue pair to RESET. Returns what it leaves.
+    /// Moves the queue pair to RESET. Returns what remains to be dropped.
     pub(crate) fn reset_now(&mut self, from: QpState) -> Result<Rest<P>, Error> {
         let counters = counters::<P>("ibv_modify_qp", self.counters.pd)?;
         self.moves_by_hand(QpState::Reset)?;
@@ -175,7 +174,7 @@ impl<P: Profile> Core<P> {
         Ok(Rest { _windows: windows, _entries: entries, quiet })
     }
 
-    /// An error unless the send queue has drained.
+    /// Returns an error unless the send queue has drained.
     pub(super) fn has_drained(&self) -> Result<(), Error> {
         if self.is_in(QpState::Sqd)?.sq_draining {
             return Err(Error::os("ibv_query_qp", libc::EAGAIN, "its send queue is draining"));
@@ -183,21 +182,24 @@ impl<P: Profile> Core<P> {
         Ok(())
     }
 
-    /// An error on iWARP, where rdma_cm alone moves a queue pair on, and nothing moves it back.
+    /// Returns an error on iWARP, where only rdma_cm changes the state of a queue pair, and nothing
+    /// resets it.
     fn moves_by_hand(&self, to: QpState) -> Result<(), Error> {
         let (lacks, instead) = match to {
-            QpState::Reset => ("no way back", "destroy the queue pair, and create another (R24.6)"),
+            QpState::Reset => {
+                ("no transition to RESET", "destroy the queue pair, and create another (R24.6)")
+            }
             _ => (
-                "no transitions of the program's",
-                "make it by `CmId::create_qp`, and connect it by rdma_cm",
+                "no transitions by the program",
+                "create the queue pair with `CmId::create_qp`, and connect it with rdma_cm",
             ),
         };
         let asked = || format!("to {to}");
         not_on_iwarp(&self.context().handle, "ibv_modify_qp", asked, lacks, instead)
     }
 
-    /// Looks whether a program may move the queue pair to `to` with these attributes. Says where it
-    /// is then.
+    /// Checks that a program may move the queue pair to `to` with these attributes. Returns its
+    /// place after the transition.
     fn admit<T: Transport>(&self, to: QpState, attr: &mut Attr) -> Result<Place, Error> {
         self.moves_by_hand(to)?;
         let port = attr.port_or(self.find_port()?);
@@ -213,7 +215,7 @@ impl<P: Profile> Core<P> {
         Ok(Place { port, may_migrate })
     }
 
-    /// Goes the way of attributes of a program's.
+    /// Makes the transition of a program's attributes.
     pub(super) fn step<T, S, A>(&mut self, attr: &A) -> Result<(), Error>
     where
         T: Transport,
@@ -229,7 +231,7 @@ impl<P: Profile> Core<P> {
         self.step_to::<T>(way, &mut filled.c, filled.mask, place, asked)
     }
 
-    /// Goes this way, and is at this place then.
+    /// Makes this transition, which ends at this place.
     fn step_to<T: Transport>(
         &mut self,
         way: (QpState, QpState),
@@ -245,8 +247,8 @@ impl<P: Profile> Core<P> {
         Ok(())
     }
 
-    /// Opens new counters: earlier completions match nothing in them (R8.18). Gives what the ring
-    /// held, and the queues whose completions can come no more.
+    /// Replaces the counters, so that earlier completions match nothing in them (R8.18). Returns
+    /// the entries of the ring, and the queues that can have no more completions.
     fn renew(&mut self, new: Arc<QueueCounters>) -> (Vec<P::Entry>, Quiet) {
         self.may_migrate = false;
         new.share_as(&self.counters);
@@ -263,7 +265,7 @@ impl<P: Profile> Core<P> {
         if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
             self.recv_cq.renew(&old, &self.counters);
         }
-        // Only now: otherwise a poll on another thread would take the booking for that of a
+        // Only now. Otherwise a poll on another thread would treat the reservation as one of a
         // destroyed queue.
         old.end(posted);
         let mut quiet = Quiet::default();
@@ -275,18 +277,18 @@ impl<P: Profile> Core<P> {
 }
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// Moves the queue pair by `attr` (`ibv_modify_qp`).
+    /// Moves the queue pair to another state with `attr` (`ibv_modify_qp`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// The queue pair is given back in its old state. [`ErrorKind::Os`](crate::ErrorKind::Os) with
-    /// the errno: EINVAL if the device refuses a value (an unfilled GID index,
-    /// [R8.5](crate::guide::rules#r8-5); an MTU beyond the port's,
-    /// [R8.6](crate::guide::rules#r8-6)); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the
-    /// profile's inline capacity exceeds a message ([R3.5](crate::guide::rules#r3-5),
-    /// [R3.6](crate::guide::rules#r3-6)), or path bits those of the port
-    /// ([R24.9](crate::guide::rules#r24-9)).
+    /// The queue pair, in its old state, with
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno: EINVAL if the device rejects a
+    ///   value, such as an empty GID index ([R8.5](crate::guide::rules#r8-5)) or an MTU that
+    ///   exceeds the port's ([R8.6](crate::guide::rules#r8-6)).
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the profile's inline capacity exceeds a
+    ///   message ([R3.5](crate::guide::rules#r3-5), [R3.6](crate::guide::rules#r3-6)), or path bits
+    ///   exceed the path bits of the port ([R24.9](crate::guide::rules#r24-9)).
     #[doc(alias = "ibv_modify_qp")]
     pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
@@ -308,13 +310,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let port = if is_set { attr.port_num } else { self.core.port };
         let place = Place { port, may_migrate: self.core.may_migrate };
         let way = (S::STATE, To::STATE);
-        let asked = || " by rdma_cm's attributes".into();
+        let asked = || " with attributes of rdma_cm".into();
         let mask = mask | Mask::IBV_QP_STATE.0;
         let moved = self.core.step_to::<T>(way, attr, mask, place, asked);
         self.moved(moved)
     }
 
-    /// A queue pair that the kernel moved to RTS.
+    /// Converts a queue pair that the kernel moved to RTS.
     #[cfg(feature = "cm")]
     pub(crate) fn moved_by_cm(mut self) -> Result<QueuePair<T, Rts, P>, Refused<Self>> {
         let limit = self.core.message_limit::<T>((QpState::Rtr, QpState::Rts), self.core.port);
@@ -325,8 +327,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.moved(moved)
     }
 
-    /// Like `to_error`, but infallible. If the device refuses because it is gone, the queue pair
-    /// may be in any state: nothing more is posted to it, and it cannot be drained, only reset or
+    /// Like `to_error`, but infallible. If the device fails because it is gone, the queue pair may
+    /// be in any state. Then no more work is posted to it, and it cannot be drained, only reset or
     /// destroyed.
     #[cfg(any(feature = "cm", test))]
     pub(crate) fn give_up(mut self) -> QueuePair<T, Err, P> {
@@ -337,12 +339,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         QueuePair::from_core(self.core)
     }
 
-    /// Moves the queue pair to the error state, where everything posted is flushed. Not from RESET
-    /// ([R8.1](crate::guide::rules#r8-1)).
+    /// Moves the queue pair to the error state, which flushes all posted work. This is not possible
+    /// from RESET ([R8.1](crate::guide::rules#r8-1)).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back:
-    /// the device is gone.
+    /// The queue pair, with [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno: the device is
+    /// gone.
     pub fn to_error(mut self) -> Result<QueuePair<T, Err, P>, Refused<Self>>
     where
         Self: Allows<call::ToError>,
@@ -351,17 +353,18 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.moved(moved)
     }
 
-    /// Moves the queue pair to RESET ([`State`] has an example): its queues are emptied without
-    /// completions ([R7.16](crate::guide::rules#r7-16), [R8.18](crate::guide::rules#r8-18)).
+    /// Moves the queue pair to RESET: the device discards outstanding work without completing it
+    /// ([R7.16](crate::guide::rules#r7-16), [R8.18](crate::guide::rules#r8-18)). [`State`] has an
+    /// example.
     ///
-    /// Buffers that were posted go back to their pool by themselves:
-    /// [how a queue pair ends](crate::qp#how-a-queue-pair-ends). Until the completion queue was
-    /// polled empty, the room that completions of before may take is reserved.
+    /// Posted buffers return to their pools automatically: [how a queue pair
+    /// ends](crate::qp#how-a-queue-pair-ends). Until the completion queue has been polled empty,
+    /// room for earlier completions stays reserved.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back.
-    /// EBUSY if it may have used receives of a shared receive queue and was not
-    /// [drained](Self::drain): the device might lose their buffers. Otherwise the device is gone.
+    /// The queue pair, with [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno. EBUSY if it may
+    /// have used receives of a shared receive queue and was not [drained](Self::drain), because the
+    /// device might lose their buffers. Otherwise the device is gone.
     pub fn reset(mut self) -> Result<QueuePair<T, Reset, P>, Refused<Self>> {
         match self.core.reset(S::STATE) {
             Ok(rest) => {
@@ -372,12 +375,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
     }
 
-    /// Gives the queue pair the type of [SQE](Sqe), if the device reports that state (UC and UD;
+    /// Converts the queue pair to state [SQE](Sqe), if the device reports that state (UC and UD;
     /// [R8.16](crate::guide::rules#r8-16)).
     ///
     /// # Errors
-    /// The queue pair is given back: [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EINVAL
-    /// if it is in another state.
+    /// The queue pair, with [`ErrorKind::Os`](crate::ErrorKind::Os) and EINVAL if it is in another
+    /// state.
     pub fn into_sqe(self) -> Result<QueuePair<T, Sqe, P>, Refused<Self>>
     where
         Self: Allows<call::IntoSqe>,
@@ -386,7 +389,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.moved(is.map(drop))
     }
 
-    /// In its new state if it moved there, otherwise given back.
+    /// The queue pair in its new state, or the error that contains it.
     fn moved<To: State>(
         self,
         moved: Result<(), Error>,
@@ -399,15 +402,15 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 }
 
 impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
-    /// Gives the queue pair the type of [SQD](Sqd), if the device reports that its send queue has
-    /// drained (`sq_draining` of ibv_query_qp(3), [R8.21](crate::guide::rules#r8-21)). It asks
-    /// once: repeat it, or wait for the event that [`Drain::notify`](crate::qp::Drain) asks for.
-    /// What sends of before wait for (the peer, and on the loopback device also polls of its
-    /// completion queue) must be able to go on.
+    /// Converts the queue pair to state [SQD](Sqd), if the device reports that its send queue has
+    /// drained (`sq_draining` of ibv_query_qp(3), [R8.21](crate::guide::rules#r8-21)). It queries
+    /// the device once. Call it again, or wait for the event of
+    /// [`Drain::notify`](crate::qp::Drain). Earlier sends must be able to complete. They may need
+    /// the peer, and on the loopback device also polls of its completion queue.
     ///
     /// # Errors
-    /// The queue pair is given back: [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EAGAIN
-    /// while it drains, EINVAL if it is in another state, and that of `ibv_query_qp`.
+    /// The queue pair, with [`ErrorKind::Os`](crate::ErrorKind::Os) and EAGAIN while it drains,
+    /// EINVAL if it is in another state, or the errno of `ibv_query_qp`.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -437,7 +440,7 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
 }
 
 mod sealed {
-    /// Sealed for each row, not for each type: with a profile of their own, users could otherwise
-    /// implement rows for our types.
+    /// Sealed for each row, not for each type. Otherwise users could implement rows for our types
+    /// with their own profile.
     pub trait Sealed<T, S, P> {}
 }

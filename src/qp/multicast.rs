@@ -24,15 +24,16 @@ impl<P: Profile> Core<P> {
     /// Leaves every group: a queue pair that is attached to one cannot be destroyed (R5.12).
     pub(super) fn detach_all(&mut self) {
         let mut groups = std::mem::take(&mut self.groups);
-        // If this is refused, destroying the queue pair reports it, and may be tried again.
+        // If this fails, destroying the queue pair reports it, and can be tried again.
         groups.retain(|&group| self.detach(group).is_err());
         self.groups = groups;
     }
 }
 
 impl<S: State, P: Profile> QueuePair<Ud, S, P> {
-    /// Receives the messages to the multicast group `gid` (`ibv_attach_mcast`). `lid` is 0 on RoCE,
-    /// where the network must also know of it: join the group with rdma_cm
+    /// Attaches the queue pair to the multicast group `gid`, so that it receives the group's
+    /// messages (`ibv_attach_mcast`). `lid` is 0 on RoCE. There the network must also know the
+    /// membership: join the group with rdma_cm
     /// ([`join_multicast`](crate::cm::CmId::join_multicast), [R5.12](crate::guide::rules#r5-12)).
     /// Destroying the queue pair leaves the group.
     ///
@@ -52,8 +53,9 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `gid` is not a group,
-    /// ENOMEM if the device has no room, EOPNOTSUPP or ENOSYS if it has no multicast.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `gid` is not a multicast
+    /// GID, ENOMEM if the device has no room, EOPNOTSUPP or ENOSYS if it does not support
+    /// multicast.
     #[doc(alias = "ibv_attach_mcast")]
     pub fn attach_mcast(&mut self, gid: Gid, lid: u16) -> Result<(), Error> {
         let c = ibv_gid { raw: gid.0 };
@@ -65,7 +67,8 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
         Ok(())
     }
 
-    /// Stops receiving from the group (`ibv_detach_mcast`). Returns whether it was attached.
+    /// Detaches the queue pair from the group (`ibv_detach_mcast`). Returns whether it was
+    /// attached.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///

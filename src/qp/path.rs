@@ -1,5 +1,5 @@
-//! Two ways to a peer: the alternate path, and the migration to it (`alt_ah_attr` and
-//! `path_mig_state` of ibv_modify_qp(3)).
+//! Alternate paths to a peer, and the migration to them (`alt_ah_attr` and `path_mig_state` of
+//! ibv_modify_qp(3)).
 
 use super::{AlternatePath, Core, QpPaths, QueuePair};
 use crate::device::{DeviceCap, Protocol};
@@ -11,7 +11,7 @@ use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// The ways to the peer of an RC or UC queue pair, from RTR on (`ibv_query_qp`).
+    /// The paths to the peer of an RC or UC queue pair, from RTR on (`ibv_query_qp`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -26,8 +26,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 const VERB: &str = "ibv_modify_qp";
 
 impl<P: Profile> Core<P> {
-    /// Refuses a second path where there can be none: by what the port speaks, and by what the
-    /// device can. `port` is that of the first path.
+    /// Rejects an alternate path that the port's protocol or the device does not support. `port` is
+    /// the port of the primary path.
     pub(super) fn check_migrates<T: Transport>(
         &self,
         alternate: Option<&AlternatePath>,
@@ -36,10 +36,10 @@ impl<P: Profile> Core<P> {
         let context = self.context();
         let refused = |lacks: &str| {
             let asked = match alternate {
-                Some(alternate) => format!("an alternate path by {}", alternate.address),
+                Some(alternate) => format!("an alternate path via {}", alternate.address),
                 None => "a migration of the path".to_owned(),
             };
-            let instead = "connect a second queue pair by the other way";
+            let instead = "connect a second queue pair over the other path";
             refusal(&context.handle, VERB, asked, lacks, instead)
         };
         for port in [Some(port), alternate.map(|it| it.address.port)].into_iter().flatten() {
@@ -57,7 +57,7 @@ impl<P: Profile> Core<P> {
         self.fits_alternate::<T>(port, address.port)
     }
 
-    /// The port, which another may be after a migration.
+    /// The port, which a migration may have changed.
     pub(super) fn find_port(&self) -> Result<u8, Error> {
         if !self.may_migrate {
             return Ok(self.port);

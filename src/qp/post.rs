@@ -1,6 +1,6 @@
 //! Posting to a queue pair: the bounds, and then one path for all queues (`post`).
 
-#![allow(unsafe_code)] // the bounds are what posting asks for
+#![allow(unsafe_code)] // the bounds are the contract of posting
 
 use crate::allows::{Allows, call};
 use crate::in_flight::{InFlight, SendMode};
@@ -22,12 +22,12 @@ use crate::work::prepared::{Placeholder, Prepared};
 use crate::work::request::WorkRequest;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// Posts one send work request (`ibv_post_send`). On a queue pair with selective signaling it
-    /// is signaled.
+    /// Posts one work request to the send queue (`ibv_post_send`). With selective signaling, this
+    /// work request is signaled.
     ///
-    /// Its entry belongs to the device until its completion, or is given back in the error. For
-    /// several work requests at once see [`post_send!`](crate::post_send!) and
-    /// [`send_list`](Self::send_list).
+    /// The buffer belongs to the device until the completion returns it. If the post fails, the
+    /// error returns it. To post several work requests at once, use
+    /// [`post_send!`](crate::post_send!) or [`send_list`](Self::send_list).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -41,7 +41,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// ```
     ///
     /// # Errors
-    /// [`PostError`] with the entries that the device did not accept:
+    /// [`PostError`] with the buffers that the device did not accept:
     /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
     /// the other [kinds](crate::post::PostErrorKind).
     #[doc(alias("ibv_post_send", "ibv_send_wr", "wr_id", "ibv_recv_wr"))]
@@ -57,8 +57,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         unsafe { post.one(wr.flagged(Signals::<T, P>::LAST)) }
     }
 
-    /// Like [`post_send`](Self::post_send), not signaled: the entry comes back with the completion
-    /// of a later signaled work request. A send that fills the queue is always signaled
+    /// Like [`post_send`](Self::post_send), but unsignaled: the completion of a later signaled work
+    /// request returns the buffer. A send that fills the queue is always signaled
     /// ([R9.8](crate::guide::rules#r9-8)).
     ///
     /// # Errors
@@ -76,18 +76,17 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         unsafe { post.one(wr.flagged(signal)) }.map(|()| Unsettled::new())
     }
 
-    /// Has all that was posted unsignaled complete: posts an RDMA WRITE of no bytes, which is
-    /// signaled, behind it (`ibv_post_send`). Its completion speaks for all before it.
+    /// Completes all unsignaled sends by posting a zero-length signaled RDMA WRITE
+    /// (`ibv_post_send`). Its completion covers all earlier work requests.
     ///
-    /// Nothing is posted if nothing is outstanding, nor if the queue is full, whose last send is
-    /// signaled already ([R9.8](crate::guide::rules#r9-8)). So it is never refused for want of
-    /// room.
+    /// It posts nothing if no send is outstanding, nor if the queue is full, because the last send
+    /// of a full queue is signaled already ([R9.8](crate::guide::rules#r9-8)). So it never fails
+    /// because the queue is full.
     ///
-    /// The WRITE names no memory of the peer's ([R3.4](crate::guide::rules#r3-4)), but the peer's
-    /// queue pair must let peers write
-    /// ([`QpAccess::REMOTE_WRITE`](crate::qp::QpAccess::REMOTE_WRITE)); one that does not refuses
-    /// it, and ends the connection. To such a peer, and on UD, the marker is a message: post the
-    /// next one signaled.
+    /// The WRITE refers to no memory of the peer ([R3.4](crate::guide::rules#r3-4)), but the peer's
+    /// queue pair must have [`QpAccess::REMOTE_WRITE`](crate::qp::QpAccess::REMOTE_WRITE). Without
+    /// it, the peer rejects the WRITE, and the connection ends. To such a peer, and on UD, post the
+    /// next message signaled instead.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -114,7 +113,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// ```
     ///
     /// # Errors
-    /// As for [`post_send`](Self::post_send), but for a full queue.
+    /// As for [`post_send`](Self::post_send), except for `QueueFull`.
     pub fn settle(&mut self) -> Result<(), PostError<P::Entry>>
     where
         Self: Allows<call::PostSend> + Allows<call::PostUnsignaled>,
@@ -128,15 +127,15 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         }
         let nothing = RemoteSlice::<RemoteWrite>::from_parts(0, 0, 0);
         let marker = RdmaWrite::new(Empty, nothing.write()).flagged(P::Signaling::SIGNAL_LAST);
-        // SAFETY: the bounds are the rules; what has no data fits any limit.
+        // SAFETY: the bounds are the rules, and a message without data fits any limit.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one(marker) }
     }
 
-    /// Posts a prepared work request with a buffer (`ibv_post_send`). On a queue pair with
-    /// selective signaling it is signaled.
+    /// Posts a prepared work request with a buffer (`ibv_post_send`). With selective signaling,
+    /// this work request is signaled.
     ///
-    /// [`Prepared`] has an example. The buffer is the device's until its completion, or is given
-    /// back in the error, as with [`post_send`](Self::post_send).
+    /// [`Prepared`] has an example. The buffer belongs to the device until the completion or the
+    /// error returns it, as with [`post_send`](Self::post_send).
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
@@ -159,7 +158,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(ready) }
     }
 
-    /// Like [`post_prepared`](Self::post_prepared), not signaled: see
+    /// Like [`post_prepared`](Self::post_prepared), but unsignaled: see
     /// [`post_send_unsignaled`](Self::post_send_unsignaled).
     ///
     /// ```
@@ -204,9 +203,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             .map(|()| Unsettled::new())
     }
 
-    /// Posts a prepared work request with inline bytes (`ibv_post_send`), as
-    /// [`prepare`](crate::wr::WorkRequest#method.prepare-1) shows. On a queue pair with selective
-    /// signaling it is signaled.
+    /// Posts a prepared work request with inline data (`ibv_post_send`);
+    /// [`prepare`](crate::wr::WorkRequest#method.prepare-1) has an example. With selective
+    /// signaling, this work request is signaled.
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
@@ -227,7 +226,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(ready) }
     }
 
-    /// Begins a list of at most `N` sends, in `slots`, as [`SendList`] shows.
+    /// Starts a list of at most `N` sends, in `slots`. [`SendList`] has an example.
     #[inline(always)]
     pub fn send_list<'d, const N: usize, const G: usize>(
         &'d mut self,
@@ -249,14 +248,14 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         Begun::new(Post::new(&mut self.core.send))
     }
 
-    /// Posts one receive work request (`ibv_post_recv`).
+    /// Posts one receive (`ibv_post_recv`).
     ///
-    /// Its buffers belong to the device until its completion, or are given back in the error. For
-    /// several receives at once see [`post_recv!`](crate::post_recv!) and
-    /// [`recv_list`](Self::recv_list).
+    /// Its buffers belong to the device until the completion returns them. If the post fails, the
+    /// error returns them. To post several receives at once, use [`post_recv!`](crate::post_recv!)
+    /// or [`recv_list`](Self::recv_list).
     ///
     /// # Errors
-    /// [`PostError`] with the entries that the device did not accept:
+    /// [`PostError`] with the buffers that the device did not accept:
     /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
     /// the other [kinds](crate::post::PostErrorKind).
     #[doc(alias = "ibv_post_recv")]
@@ -271,7 +270,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         unsafe { RecvPost::<T, P>::new(&mut self.core.recv).one(wr) }
     }
 
-    /// Begins a list of at most `N` receives, in `slots`, as [`RecvList`] shows.
+    /// Starts a list of at most `N` receives, in `slots`. [`RecvList`] has an example.
     #[inline(always)]
     pub fn recv_list<'d, const N: usize, const G: usize>(
         &'d mut self,
@@ -284,7 +283,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         RecvList(List::new(&mut self.core.recv, slots.first(), N as u32))
     }
 
-    /// Begins a list of sends and one of receives, to fill both at once.
+    /// Starts a list of sends and a list of receives, to fill both at the same time.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -294,10 +293,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// let (mut sends, mut receives) = (SendSlots::<8>::new(), RecvSlots::<8>::new());
     /// let (mut sends, mut receives) = a.lists(&mut sends, &mut receives);
     /// for request in [b"one", b"two"] {
-    ///     receives.push(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // for the answer
+    ///     receives.push(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // for the reply
     ///     sends.push(wr::Send::inline(request))?;
     /// }
-    /// receives.post()?; // before the requests that are answered
+    /// receives.post()?; // before the requests
     /// sends.post()?;
     /// # proverbs::loopback::poll(&mut cq, 4)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,4 +1,4 @@
-//! Asking the device about a queue pair: `ibv_query_qp`, `ibv_query_qp_data_in_order`.
+//! Queries of a queue pair: `ibv_query_qp`, `ibv_query_qp_data_in_order`.
 
 #![allow(unsafe_code)] // two verbs
 
@@ -13,7 +13,7 @@ use crate::terms::transport::Transport;
 use crate::work::opcode::Opcode;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// The attributes that the device reports now (`ibv_query_qp`).
+    /// Returns the current attributes from the device (`ibv_query_qp`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -24,14 +24,15 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         Ok(QpAttr::from_c(&self.core.ask(everything())?))
     }
 
-    /// Whether the bytes of a message become visible in their order
-    /// (`ibv_query_qp_data_in_order`): what a peer's SEND or RDMA WRITE brings here, or this queue
-    /// pair's RDMA READ.
+    /// Whether the bytes of a message become visible in order (`ibv_query_qp_data_in_order`). `O`
+    /// is an operation: the peer's SEND or RDMA WRITE to this queue pair, or this queue pair's RDMA
+    /// READ.
     ///
-    /// Only then does the last byte of a message say that those before it are there, so that a
-    /// program may look at it in place of a completion ([R21.1](crate::guide::rules#r21-1)); and in
-    /// [`Relaxed`] memory never. A library that cannot be asked (before rdma-core 40) and a device
-    /// that does not say promise nothing.
+    /// Only if this returns true can a program read the last byte of a message to detect that the
+    /// earlier bytes have arrived, instead of waiting for a completion
+    /// ([R21.1](crate::guide::rules#r21-1)). In [`Relaxed`] memory it never can. Returns false if
+    /// the library does not have the function (before rdma-core 40) or the device does not report
+    /// the order.
     ///
     /// [`Relaxed`]: crate::memory::Relaxed
     ///
@@ -52,13 +53,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 }
 
 impl<P: Profile> Core<P> {
-    /// What the device says of the attributes in `mask`; the others are zero, or anything.
+    /// The device's values of the attributes in `mask`. Other attributes are zero or unspecified.
     pub(super) fn ask(&self, mask: u32) -> Result<ibv_qp_attr, Error> {
         // SAFETY: its handle keeps the queue pair.
         unsafe { ask(self.handle.control(), self.qp(), mask) }.map(|(attr, _)| attr)
     }
 
-    /// The attributes, if the device says that the queue pair is in this state.
+    /// The attributes, if the device reports that the queue pair is in this state.
     pub(super) fn is_in(&self, state: QpState) -> Result<QpAttr, Error> {
         let attr = QpAttr::from_c(&self.ask(everything())?);
         if attr.state == Some(state) {
@@ -69,10 +70,10 @@ impl<P: Profile> Core<P> {
     }
 }
 
-/// What the device says of the attributes in `mask`; the others are zero, or anything.
+/// The device's values of the attributes in `mask`. Other attributes are zero or unspecified.
 ///
 /// # Safety
-/// The queue pair is live, and one of these verbs.
+/// The queue pair is live, and `control` has its verbs.
 pub(super) unsafe fn ask(
     control: &Control,
     qp: *mut ibv_qp,
@@ -83,7 +84,7 @@ pub(super) unsafe fn ask(
         .map_err(|errno| Error::os("ibv_query_qp", errno, ""))
 }
 
-/// The mask of all that [`QpAttr`] has.
+/// The mask of all attributes in [`QpAttr`].
 pub(super) fn everything() -> u32 {
     Mask::IBV_QP_STATE.0
         | Mask::IBV_QP_PATH_MTU.0

@@ -1,4 +1,4 @@
-//! SRD: what its queue pairs are created with, and whose their arrivals are.
+//! SRD: the creation flags of its queue pairs, and the senders of its messages.
 
 #![allow(unsafe_code)] // reads fields that SRD promises
 
@@ -17,49 +17,49 @@ use crate::work::limits::Limit;
 
 pub(super) const VERB: &str = "efadv_create_qp_ex";
 
-/// The flags that the device is asked for: inline data has to be allowed where WRITEs may have it.
+/// The creation flags for the device. Inline data must be enabled if WRITEs may use it.
 pub(super) fn flags<P: Profile>(send_ops: u64) -> u16 {
     let writes_inline = send_ops & RDMA_WRITE != 0 && P::MaxInline::VALUE != 0;
     if writes_inline { INLINE_WRITE } else { 0 }
 }
 
-/// Explains why there is no such queue pair.
+/// Explains why such a queue pair cannot be created.
 pub(super) fn why(send_ops: u64, errno: i32, context: &handle::Context) -> String {
     let writes = match send_ops & RDMA_WRITE {
         0 => "",
-        _ => ", and one without RDMA WRITE for a profile with `posting: ExtendedPosting<Srd>`",
+        _ => ", and one without RDMA WRITE needs `posting: ExtendedPosting<Srd>`",
     };
     match errno {
-        libc::ENOSYS => ": there is no libefa.so.1 that has it; install Debian's \
+        libc::ENOSYS => ": no installed libefa.so.1 supports it; install Debian's \
                          ibverbs-providers, or rdma-core 26 or newer"
             .into(),
         libc::EOPNOTSUPP => format!(
-            ": {} has no SRD, or not all of these operations; SRD needs an EFA, one without RDMA \
-             READ a profile with `NoReads`{writes}",
+            ": {} does not support SRD, or not all of these operations. SRD needs an EFA; one \
+             without RDMA READ needs a profile with `NoReads`{writes}",
             name_of(context)
         ),
         _ => String::new(),
     }
 }
 
-/// Whose an arrival on SRD is: [`QueuePair::sender`] (ibv_poll_cq(3)).
+/// The sender of a message on SRD. Returned by [`QueuePair::sender`] (ibv_poll_cq(3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Sender {
-    /// The queue pair that sent it.
+    /// The number of the queue pair that sent it.
     pub qpn: Qpn,
-    /// The device's number of the address handle that leads back (`slid` of ibv_poll_cq(3)), which
-    /// [`AddressHandle::efa_number`](crate::device::AddressHandle::efa_number) tells beforehand;
-    /// `None` if the device knows none.
+    /// The device's number of the address handle for the sender (`slid` of ibv_poll_cq(3)); `None`
+    /// if there is none. [`AddressHandle::efa_number`](crate::device::AddressHandle::efa_number)
+    /// returns the number of an address handle.
     pub ah_number: Option<u16>,
 }
 
-/// The number that says that there is no such address handle.
+/// The value that means that there is no such address handle.
 const UNKNOWN: u16 = 0xffff;
 
 impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
-    /// Whose this message is, if the completion is of a receive of this queue pair that succeeded:
-    /// asked for before the completion is taken apart.
+    /// The sender of this message, if the completion is a successful receive of this queue pair.
+    /// Call it before you take the completion apart.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -82,7 +82,7 @@ impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     /// let address_handle = client.add_address_handle(way()?)?;
     /// let to = Destination { address_handle, qpn: Qpn::try_from(server.qp_num())?, qkey };
     ///
-    /// // The WRITE tells of itself: a SEND behind it could arrive before it.
+    /// // The WRITE has its own completion at the peer: a SEND after it could arrive first.
     /// let region = pd.register::<RemoteWrite>(64)?;
     /// server.post_recv(wr::Recv::empty())?;
     /// let written = wr::RdmaWriteWithImm::inline(b"in any order", region.remote().write(), 7);
@@ -107,8 +107,8 @@ impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
         {
             return None;
         }
-        // SAFETY: it is of a receive of this queue pair, whose arrivals have a source as those of
-        // UD do (EFA's provider writes it with each).
+        // SAFETY: it belongs to a receive of this queue pair, whose arrivals have a source like
+        // those of UD (EFA's provider writes it with each).
         let (src_qp, slid) = unsafe { completion.source() }?;
         let qpn = Qpn::new(src_qp & Qpn::MAX.get()).unwrap_or(Qpn::MAX);
         Some(Sender { qpn, ah_number: (slid != UNKNOWN).then_some(slid) })

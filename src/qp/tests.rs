@@ -1,7 +1,7 @@
-//! What no device here does by itself: refusals that say nothing, or something wrong, of where they
-//! begin.
+//! Tests with behaviour that no device here has by itself: post errors without `bad_wr`, or with a
+//! wrong one.
 
-#![allow(unsafe_code)] // puts a provider's function in place
+#![allow(unsafe_code)] // replaces functions of a provider
 
 use crate::provider_tests::{SetControl, device_with};
 use std::ffi::c_int;
@@ -32,7 +32,7 @@ unsafe extern "C" fn send_wrong(
     _: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the caller gives a writable pointer.
+    // SAFETY: the caller passes a writable pointer.
     unsafe { *bad = ptr::dangling_mut() };
     libc::EINVAL
 }
@@ -49,15 +49,15 @@ thread_local! {
     static SEEN: std::cell::Cell<i32> = const { std::cell::Cell::new(-1) };
 }
 
-/// Notes the number of elements, and refuses as if the queue were full.
+/// Records the number of elements, and fails as if the queue were full.
 unsafe extern "C" fn send_counting(
     _: *mut ibv_qp,
     wr: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the caller gives a valid list.
+    // SAFETY: the caller passes a valid list.
     SEEN.set(unsafe { (*wr).num_sge });
-    // SAFETY: the caller gives a writable pointer.
+    // SAFETY: the caller passes a writable pointer.
     unsafe { *bad = wr };
     libc::ENOMEM
 }
@@ -70,7 +70,7 @@ unsafe extern "C" fn poll_dead(
     -1
 }
 
-/// A queue pair that is said to be in RTS; nothing is sent here.
+/// A queue pair that claims to be in RTS. Nothing is sent here.
 struct Bench<P: Profile<Entry = Buf, Threads = AnyThread>> {
     qp: QueuePair<Rc, Rts, P>,
     cq: CompletionQueue,
@@ -102,7 +102,7 @@ impl<P: Profile<Entry = Buf, Threads = AnyThread>> Bench<P> {
         self.pool.take().unwrap()
     }
 
-    /// Everything that was posted is back after the queue is gone, once.
+    /// After the queue is gone, each posted buffer is back, once.
     fn end(self, orphaned: usize) {
         let Bench { qp, mut cq, pool } = self;
         let is_ring = !SendInFlight::<P>::MARKED;
@@ -123,13 +123,13 @@ fn silent_send<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread>>(
     P::MaxSendSge: crate::work::limits::Sges<1>,
 {
     let mut bench = Bench::<P>::new();
-    // SAFETY: the context is alive, and nobody else uses it.
+    // SAFETY: the context is alive, and nothing else uses it.
     unsafe { (*bench.ops()).post_send = Some(op) };
     let [a, b] = [bench.buf(), bench.buf()];
     let error = post_send!(bench.qp, [wr::Send::new(a), wr::Send::new(b)]).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::OutcomeUnknown { errno: libc::EINVAL });
     assert_eq!(error.accepted(), 0);
-    assert_eq!(error.into_rejected().count(), 0, "the device may have them");
+    assert_eq!(error.into_rejected().count(), 0, "the device may own them");
     assert_eq!(bench.pool.available(), 6);
 
     let c = bench.buf();
@@ -158,7 +158,7 @@ fn a_bad_wr_that_is_not_in_the_list_tells_nothing() {
 #[test]
 fn a_receive_of_unknown_outcome_stays_with_the_device() {
     let mut bench = Bench::<DefaultProfile>::new();
-    // SAFETY: the context is alive, and nobody else uses it.
+    // SAFETY: the context is alive, and nothing else uses it.
     unsafe { (*bench.ops()).post_recv = Some(recv_silent) };
     let queue = &mut bench.qp.core.recv;
     let buf = bench.pool.take().unwrap();
@@ -182,7 +182,7 @@ fn a_buffer_of_no_bytes_is_no_element() {
     crate::profile! { Lists { max_send_sge: 4, entry: BufList } }
 
     let mut bench = Bench::<DefaultProfile>::new();
-    // SAFETY: the context is alive, and nobody else uses it.
+    // SAFETY: the context is alive, and nothing else uses it.
     unsafe { (*bench.ops()).post_send = Some(send_counting) };
     for (len, elements) in [(0, 0), (1, 1)] {
         let mut buf = bench.buf();
@@ -202,7 +202,7 @@ fn a_buffer_of_no_bytes_is_no_element() {
     let mut qp: QueuePair<Rc, Rts, Lists> = QueuePair::from_core(qp.core);
     // SAFETY: the queue pair is alive.
     let context = unsafe { (*qp.core.qp()).context };
-    // SAFETY: its context is, too, and nobody else uses it.
+    // SAFETY: its context is, too, and nothing else uses it.
     unsafe { (*context).ops.post_send = Some(send_counting) };
     let bufs = [0, 3, 0].map(|len| {
         let mut buf = pool.take().unwrap();
@@ -224,25 +224,25 @@ fn a_buffer_of_no_bytes_is_no_element() {
     assert_eq!(SEEN.get(), 0);
 }
 
-/// Slices whose sum exceeds 32 bits, and so does one of them: such a sum would pass for a small
-/// number.
+/// Slices whose total exceeds 32 bits, and one that does so by itself. Such a sum would look like a
+/// small number.
 /// Proves R2.8.
 #[test]
-#[cfg(all(target_pointer_width = "64", not(miri)))] // whose memory is there when it is mapped
+#[cfg(all(target_pointer_width = "64", not(miri)))] // Miri allocates mapped memory at once
 fn inline_slices_do_not_wrap() {
     use crate::memory::own::map::Map;
     crate::profile! { Lists { max_send_sge: 4 } }
 
     let crate::loopback::Pair { mut a, .. } = crate::loopback::pair_of::<Lists>().unwrap();
-    // Zeroes that can only be read, which the system promises whatever it has.
+    // Read-only zeroes, which the system can map regardless of its memory.
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let map = Map::new((1 << 32) + 1, 4096, libc::PROT_READ, flags, None).unwrap();
-    // SAFETY: the mapping is readable, nobody writes to it, and it outlives its bytes.
+    // SAFETY: the mapping is readable, nothing writes to it, and it outlives its bytes.
     let bytes = unsafe { map.bytes().as_ref() };
     let half = &bytes[..1 << 31];
     let parts: [([&[u8]; 2], u64); 3] = [
         ([half, half], 1 << 32),
-        // What exceeds 32 bits is told as the most that an element can say.
+        // A length above 32 bits is reported as the maximum of an element.
         ([&bytes[..1 << 32], b""], u32::MAX.into()),
         ([bytes, b"1"], 1 << 32),
     ];
@@ -259,7 +259,7 @@ fn inline_slices_do_not_wrap() {
 #[test]
 fn a_dead_completion_queue_is_an_error() {
     let mut bench = Bench::<DefaultProfile>::new();
-    // SAFETY: the context is alive, and nobody else uses it.
+    // SAFETY: the context is alive, and nothing else uses it.
     unsafe { (*bench.ops()).poll_cq = Some(poll_dead) };
     let error = bench.cq.poll().expect_err("the queue is dead");
     assert_eq!(error.verb(), "ibv_poll_cq");
@@ -273,11 +273,11 @@ type PollCq = unsafe extern "C" fn(
 ) -> c_int;
 
 thread_local! {
-    /// The device's own poll, and how many polls find nothing before it is asked.
+    /// The device's own poll, and how many polls return 0 before it is called.
     static LATE: std::cell::Cell<(Option<PollCq>, u64)> = const { std::cell::Cell::new((None, 0)) };
 }
 
-/// A device that takes its time to flush (R7.15).
+/// A device that flushes late (R7.15).
 unsafe extern "C" fn poll_late(
     cq: *mut crate::sys::types::ibv_cq,
     entries: c_int,
@@ -288,11 +288,12 @@ unsafe extern "C" fn poll_late(
         LATE.set((poll, left - 1));
         return 0;
     }
-    // SAFETY: the arguments are the caller's, who keeps the contract of the device's own poll.
+    // SAFETY: the arguments come from the caller, which keeps the contract of the device's
+    // poll.
     poll.map_or(0, |poll| unsafe { poll(cq, entries, wc) })
 }
 
-/// A queue pair in ERR with receives posted, on a device of which `polls` polls find nothing.
+/// A queue pair in ERR with posted receives, on a device whose first `polls` polls return 0.
 fn late(polls: u64) -> (QueuePair<Rc, crate::terms::state::Err>, CompletionQueue, Pool) {
     let context = Fabric::new().open_device();
     let pd = context.alloc_pd().unwrap();
@@ -307,7 +308,7 @@ fn late(polls: u64) -> (QueuePair<Rc, crate::terms::state::Err>, CompletionQueue
     let qp = qp.to_error().unwrap();
     // SAFETY: the queue pair is alive.
     let context = unsafe { (*qp.core.qp()).context };
-    // SAFETY: its context is, too, and nobody else uses it.
+    // SAFETY: its context is, too, and nothing else uses it.
     let own = unsafe { (*context).ops.poll_cq.replace(poll_late) };
     LATE.set((own, polls));
     (qp, cq, pool)
@@ -321,7 +322,7 @@ fn a_drain_waits_for_a_device_that_flushes_late() {
     assert_eq!((found, LATE.get().1, pool.available()), (3, 0, 4));
 }
 
-/// It ends, says what is left, and can be taken up again: nothing is lost.
+/// The drain ends, reports what is left, and can be repeated. Nothing is lost.
 #[test]
 fn a_drain_of_a_device_that_does_not_flush_ends() {
     let (mut qp, mut cq, pool) = late(u64::MAX);
@@ -340,8 +341,8 @@ fn a_drain_of_a_device_that_does_not_flush_ends() {
     assert_eq!((found, pool.available()), (3, 4));
 }
 
-/// A device that does not take the error state: what is given up sends nothing more, not even what
-/// a drain sends.
+/// A device that does not accept the error state: a queue pair that was given up sends nothing
+/// more, not even the sentinel of a drain.
 ///
 /// Holds T5: a queue pair whose destruction failed in RTS sends no message when it is drained.
 #[cfg(feature = "loopback")]
@@ -374,7 +375,7 @@ fn what_is_given_up_and_stays_in_rts_sends_nothing() {
     assert_eq!(others, 1, "the peer got one message");
 }
 
-/// What never changes is asked for once for each context, however many queues are made on it.
+/// Constant limits are queried once for each context, regardless of the number of queues.
 #[cfg(feature = "loopback")]
 #[test]
 fn limits_are_asked_for_once() {
@@ -391,12 +392,12 @@ fn limits_are_asked_for_once() {
     let control: &'static Control = Box::leak(Box::new(Control {
         query_device: |context| {
             note(0);
-            // SAFETY: the arguments are the verb's.
+            // SAFETY: the arguments are passed on.
             unsafe { (LOOPBACK.query_device)(context) }
         },
         query_port: |context, port| {
             note(1);
-            // SAFETY: the arguments are the verb's.
+            // SAFETY: the arguments are passed on.
             unsafe { (LOOPBACK.query_port)(context, port) }
         },
         ..LOOPBACK
@@ -419,7 +420,7 @@ fn limits_are_asked_for_once() {
         all.push(qp.modify(rts).unwrap());
         assert_eq!(asked(), [1, 1]);
     }
-    // The MTU may change, and bounds datagrams.
+    // The MTU may change, and limits datagrams.
     let cq = context.create_cq::<Buf>(64).unwrap();
     let depth = Depth { send: 4, recv: 4 };
     let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap();
@@ -428,12 +429,12 @@ fn limits_are_asked_for_once() {
     let qp = qp.modify(UdRtr::default()).unwrap();
     let _qp = qp.modify(UdRts { sq_psn: Psn::new(0).unwrap(), qkey: None }).unwrap();
     assert_eq!(asked(), [1, 3]);
-    // A program that asks is answered by the device.
+    // A query by the program reaches the device.
     context.query_device().unwrap();
     assert_eq!(asked(), [2, 3]);
 }
 
-/// What came and went leaves nothing behind in its queue pair.
+/// Destroyed windows leave no state in their queue pair.
 #[cfg(feature = "loopback")]
 #[test]
 fn windows_that_are_gone_are_forgotten() {
@@ -447,7 +448,7 @@ fn windows_that_are_gone_are_forgotten() {
     assert_eq!(alive, kept.len());
 }
 
-/// What the device may still use stays, where it refuses to let a queue pair go.
+/// If the device refuses to destroy a queue pair, the objects that it may still use stay.
 /// Proves R10.15.
 #[cfg(feature = "loopback")]
 #[test]
@@ -461,7 +462,7 @@ fn the_address_handles_of_a_queue_pair_that_stays() {
         destroy_qp: |_| Err(libc::EBUSY),
         destroy_ah: |ah| {
             ENDED.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the argument is the verb's.
+            // SAFETY: the argument is passed on.
             unsafe { (LOOPBACK.destroy_ah)(ah) }
         },
         ..LOOPBACK
@@ -480,7 +481,7 @@ fn the_address_handles_of_a_queue_pair_that_stays() {
     assert_eq!(ENDED.load(Ordering::Relaxed), 1);
 }
 
-/// The completion of a bind comes after the queue pair went, and the window with it: C's object is
+/// The completion of a bind arrives after the queue pair and the window are gone. The C object is
 /// not touched any more.
 #[cfg(feature = "loopback")]
 #[test]
@@ -490,26 +491,26 @@ fn a_bind_that_completes_after_its_window_ended() {
         static DEVICE: std::cell::Cell<Option<unsafe extern "C" fn(*mut ibv_mw) -> c_int>> =
             const { std::cell::Cell::new(None) };
     }
-    /// Frees a copy: the object itself stays to be looked at.
+    /// Frees a copy. The object itself stays, so that the test can read it.
     unsafe extern "C" fn dealloc(mw: *mut ibv_mw) -> c_int {
         // SAFETY: the object is live, and the device has only its number.
         let copy = Box::into_raw(Box::new(unsafe { ptr::read(mw) }));
-        // SAFETY: the copy has all of the original, which is live and which callers do not use any
-        // more. It is freed once.
+        // SAFETY: the copy is a full copy of the original, which is live and which callers no
+        // longer use. It is freed once.
         unsafe { DEVICE.get().unwrap()(copy) }
     }
     let ends = crate::loopback::pair_of::<Windowed>().unwrap();
     let (mut a, mut cq, pd) = (ends.a, ends.cq, ends.pd);
     // SAFETY: the queue pair is alive.
     let context = unsafe { (*a.core.qp()).context };
-    // SAFETY: its context is, too, and nobody else uses it.
+    // SAFETY: its context is, too, and nothing else uses it.
     DEVICE.set(unsafe { (*context).ops.dealloc_mw.replace(dealloc) });
     let region = pd.register::<crate::memory::Windowed<LocalWrite>>(64).unwrap();
     let window = a.alloc_mw().unwrap();
     let mw = window.0.core().mw;
     a.post_send(wr::BindMw::<RemoteRead>::new(window, &region, 0..8).unwrap()).unwrap();
     drop(a);
-    // SAFETY: the copy was freed, and this is the test's.
+    // SAFETY: the copy was freed, and the test owns this one.
     let rkey = || unsafe { (*mw).rkey };
     let before = rkey();
     let mut entry = None;
@@ -521,11 +522,11 @@ fn a_bind_that_completes_after_its_window_ended() {
     }
     assert_eq!(rkey(), before);
     drop(entry);
-    // SAFETY: made by the device as a box, and freed by nobody.
+    // SAFETY: the device allocated it as a box, and nothing has freed it.
     drop(unsafe { Box::from_raw(mw) });
 }
 
-/// A queue pair is in SQD once its device says that it has drained, and not before.
+/// A queue pair is in SQD when its device reports that it has drained, and not before.
 #[test]
 fn a_queue_that_drains_is_not_drained() {
     use crate::loopback::{self, LOOPBACK};
@@ -535,7 +536,7 @@ fn a_queue_that_drains_is_not_drained() {
     thread_local! { static DRAINS: Cell<bool> = const { Cell::new(true) } }
     let control = Control {
         query_qp: |qp, mask| {
-            // SAFETY: the arguments are the verb's.
+            // SAFETY: the arguments are passed on.
             let (mut attr, init) = unsafe { (LOOPBACK.query_qp)(qp, mask) }?;
             attr.sq_draining = DRAINS.get().into();
             Ok((attr, init))

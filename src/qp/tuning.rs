@@ -1,4 +1,4 @@
-//! What is agreed on or limited besides attributes: `ibv_set_ece`, `ibv_modify_qp_rate_limit`.
+//! Connection options and rate limits: `ibv_set_ece`, `ibv_modify_qp_rate_limit`.
 
 #![allow(unsafe_code)] // three verbs
 
@@ -12,12 +12,12 @@ use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// The options of the connection that the device offers, or has taken (`ibv_query_ece`).
+    /// Returns the connection options that the device offers, or has accepted (`ibv_query_ece`).
     /// [`Ece`] has an example.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the device has none,
-    /// ENOSYS if the library is older than rdma-core 31.
+    /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the device does not support
+    /// options, ENOSYS if the library is older than rdma-core 31.
     #[doc(alias = "ibv_query_ece")]
     pub fn query_ece(&self) -> Result<Ece, Error> {
         // SAFETY: its handle keeps the queue pair.
@@ -26,13 +26,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         Ok(Ece { vendor_id: c.vendor_id, options: c.options })
     }
 
-    /// Sets options of the connection that the peer offers, or has taken (`ibv_set_ece`), before
-    /// RTR ([R22.3](crate::guide::rules#r22-3)). The device takes what it can do of them, as
-    /// [`query_ece`](Self::query_ece) tells then. [`Ece`] has an example.
+    /// Sets the connection options that the peer offers, or has accepted (`ibv_set_ece`), before
+    /// RTR ([R22.3](crate::guide::rules#r22-3)). The device accepts the options that it supports,
+    /// and [`query_ece`](Self::query_ece) then returns those. [`Ece`] has an example.
     ///
     /// # Errors
-    /// As for [`query_ece`](Self::query_ece); EINVAL if they are another vendor's. The queue pair
-    /// connects as before then, without options.
+    /// As for [`query_ece`](Self::query_ece), and EINVAL if the options are from another vendor.
+    /// The queue pair can still connect, without options.
     #[doc(alias = "ibv_set_ece")]
     pub fn set_ece(&mut self, ece: Ece) -> Result<(), Error>
     where
@@ -46,16 +46,18 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         set.map_err(|errno| Error::os("ibv_set_ece", errno, asked()))
     }
 
-    /// Limits the rate at which the queue pair sends (`ibv_modify_qp_rate_limit`), or with `None`
-    /// no longer. A move to another state than RTS may end it. [`RateLimit`] has an example.
+    /// Limits the send rate of the queue pair (`ibv_modify_qp_rate_limit`); `None` removes the
+    /// limit. A transition out of RTS may remove it too. [`RateLimit`] has an example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's.
-    /// [`Limit`](crate::ErrorKind::Limit) if the rate exceeds the device's `qp_rate_limit_max`,
-    /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is below
-    /// `qp_rate_limit_min` ([R22.2](crate::guide::rules#r22-2)), or the device has no bursts.
+    /// - [`ContextMismatch`](crate::ErrorKind::ContextMismatch): the proof belongs to another
+    ///   context.
+    /// - [`Limit`](crate::ErrorKind::Limit): the rate exceeds the device's `qp_rate_limit_max`.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno otherwise: EINVAL if the rate is below
+    ///   `qp_rate_limit_min` ([R22.2](crate::guide::rules#r22-2)), or the device does not support
+    ///   bursts.
     #[doc(alias = "ibv_modify_qp_rate_limit")]
     pub fn limit_rate(
         &mut self,
@@ -74,7 +76,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             let (min, max) = (device.qp_rate_limit_min, device.qp_rate_limit_max);
             Error::at_most(VERB, "rate_limit", rate_limit, max)?;
             if rate_limit < min.max(1) {
-                let asked = format!("{rate_limit} kbit/s, of {} at least", min.max(1));
+                let asked = format!("{rate_limit} kbit/s, the minimum is {}", min.max(1));
                 return Err(Error::os(VERB, libc::EINVAL, asked));
             }
             c = ibv_qp_rate_limit_attr { rate_limit, max_burst_sz, typical_pkt_sz, comp_mask: 0 };

@@ -1,5 +1,5 @@
-//! Memory windows: those of type 2 are made by a queue pair, and end before it; those of type 1 are
-//! its protection domain's, and it binds them.
+//! Memory windows. Those of type 2 are created by a queue pair, and end before it. Those of type 1
+//! belong to its protection domain, and the queue pair binds them.
 
 #![allow(unsafe_code)] // owns the C object
 
@@ -29,24 +29,24 @@ use crate::work::request::WorkRequest;
 /// The memory windows of a queue pair.
 #[derive(Default)]
 pub(crate) struct Windows {
-    /// All of type 2; some may be gone.
+    /// All windows of type 2. Some may be gone.
     pub all: Vec<Weak<Owner>>,
-    /// The keys that a completion of its own receives may name, once it has had windows.
+    /// The keys that completions of its receives may still report, once it has had windows.
     stale_keys: Option<Arc<StaleKeys>>,
-    /// Those that ended. Their regions may run code of the program, which may panic. So they are
-    /// dropped where the queue pair is whole, or gone.
+    /// Windows that ended. Their regions may run the program's code when dropped, which may panic.
+    /// So they are dropped where the queue pair is consistent, or gone.
     pub ended: Vec<handle::Mw>,
 }
 
 impl<S: State, P: Profile> QueuePair<Rc, S, P> {
-    /// Allocates a memory window of type 2 (`ibv_alloc_mw`), of this queue pair:
-    /// [`MemoryWindow`] has an example.
+    /// Allocates a memory window of type 2 (`ibv_alloc_mw`) for this queue pair. [`MemoryWindow`]
+    /// has an example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or ENOSYS if the device
-    /// has no windows, EINVAL if none of type 2, ENOMEM if too many exist.
+    /// has no windows, EINVAL if it has no windows of type 2, ENOMEM if too many exist.
     #[doc(alias("ibv_alloc_mw", "ibv_mw"))]
     pub fn alloc_mw(&mut self) -> Result<MemoryWindow, Error> {
         let is_soft_roce = self.context().handle.is_soft_roce();
@@ -72,16 +72,16 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Binds a memory window of type 1 (`ibv_bind_mw`):
     /// [`Type1Window`](crate::memory::Type1Window) has an example.
     ///
-    /// It takes a place in the send queue until its completion, which brings the window. The
-    /// sends before it may still come through the key that it ends; what is posted behind it
-    /// begins when it is bound.
+    /// It takes a place in the send queue until its completion, which returns the window. Earlier
+    /// sends may still use the key that it invalidates. Later work requests start when the window
+    /// is bound.
     ///
     /// # Errors
     /// [`PostError`] with the window: [`QueueFull`](crate::post::PostErrorKind::QueueFull)
     /// ([R9.6](crate::guide::rules#r9-6)), or
-    /// [`PdMismatch`](crate::post::PostErrorKind::PdMismatch) if it is of another domain
-    /// ([R6.8](crate::guide::rules#r6-8)). C does not say whether Soft-RoCE posted what it refused:
-    /// the queue then takes no more
+    /// [`PdMismatch`](crate::post::PostErrorKind::PdMismatch) if the window belongs to another
+    /// domain ([R6.8](crate::guide::rules#r6-8)). If Soft-RoCE fails, C does not report whether the
+    /// bind was posted. The queue then accepts no more work
     /// ([`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown)).
     #[doc(alias("ibv_bind_mw", "ibv_mw_bind", "wr_id", "send_flags", "bind_info"))]
     pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>
@@ -92,8 +92,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let (bind, owner, is_soft_roce) = bind.into_parts();
         let bind = bind.flagged(Signals::<T, P>::EACH);
         let post = SendPost::<T, P>::new(&mut self.core.send);
-        // SAFETY: the bounds are the rules. The window lives as long as its owner has it, which it
-        // does until the verb has returned; the window holds the region until then.
+        // SAFETY: the bounds are the rules. The window lives as long as its owner holds it, which
+        // it does until the verb has returned. The window holds the region until then.
         unsafe {
             post.post_with_verb(bind, "ibv_bind_mw", |qp, wr, bad| {
                 owner.while_bound(|| bind_mw(qp, wr, is_soft_roce, bad))
@@ -103,9 +103,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 }
 
 impl<P: Profile> Core<P> {
-    /// Deallocates the windows: the queue pair is about to be destroyed, or was reset. What the
-    /// device refuses to deallocate lives on, with its window, and stays in the list. The others
-    /// are in `ended`.
+    /// Deallocates the windows: the queue pair is about to be destroyed, or was reset. Windows that
+    /// the device refuses to deallocate stay alive, and stay in the list. The others move to
+    /// `ended`.
     pub(super) fn end_windows(&mut self) {
         let Windows { all, ended, .. } = &mut self.aside.windows;
         all.retain(|window| match window.upgrade().map(|window| window.end()) {

@@ -8,7 +8,7 @@ use proverbs::state::QpState;
 
 use crate::support::*;
 
-/// A connection in one struct, whatever the state of its queue pair.
+/// A connection in one struct, with a queue pair in any state.
 struct Link {
     qp: AnyQueuePair<Rc>,
     cq: CompletionQueue,
@@ -74,7 +74,7 @@ fn a_connection_in_a_struct_is_made_repeatedly() {
     assert_eq!(pool.available(), 8);
 }
 
-/// Disconnects in order when it is dropped, and records how many buffers came back.
+/// Disconnects cleanly when it is dropped, and records how many buffers came back.
 struct HangsUp<'h> {
     link: Link,
     home: &'h Cell<usize>,
@@ -87,8 +87,8 @@ impl Drop for HangsUp<'_> {
     }
 }
 
-/// `to_error`, a drain and `reset` of the field, in the `Drop` of the struct, also when a panic
-/// drops it.
+/// `to_error`, a drain and `reset` of the field, in the `Drop` of the struct, including during a
+/// panic.
 #[test]
 fn a_struct_hangs_up_when_it_is_dropped() {
     fails_on!(Iwarp, "R24.6");
@@ -112,7 +112,7 @@ fn a_struct_hangs_up_when_it_is_dropped() {
 
 profile! { Ring { signaling: Selective, initiator: NoReads } }
 
-/// Resets its queue pair when it is dropped, in whatever state, to get its buffers back.
+/// Resets its queue pair when it is dropped, in any state, to get its buffers back.
 struct SendsHome<'h> {
     qp: AnyQueuePair<Rc, Ring>,
     pool: &'h Pool,
@@ -127,7 +127,7 @@ impl Drop for SendsHome<'_> {
     }
 }
 
-/// `reset` alone, in a `Drop`: from RTS with unsignaled sends, and from RESET.
+/// Only `reset`, in a `Drop`: from RTS with unsignaled sends, and from RESET.
 #[test]
 fn a_struct_resets_its_queue_pair_when_it_is_dropped() {
     fails_on!(NoRings);
@@ -146,7 +146,7 @@ fn a_struct_resets_its_queue_pair_when_it_is_dropped() {
     assert_eq!(home.get(), 0);
 }
 
-/// A transition from another state, or one that the device refuses, changes nothing.
+/// A transition from another state, or one that the device rejects, changes nothing.
 #[test]
 fn a_refused_transition_leaves_the_queue_pair_unchanged() {
     fails_on!(Iwarp, "R24.5");
@@ -160,12 +160,12 @@ fn a_refused_transition_leaves_the_queue_pair_unchanged() {
 
     assert_eq!(
         text(qp.to_error()),
-        "ibv_modify_qp: EINVAL: Invalid argument (RESET -> ERR, which is no transition: move it to INIT first)"
+        "ibv_modify_qp: EINVAL: Invalid argument (RESET -> ERR is not a transition: move the queue pair to INIT first)"
     );
     let rts = RcRts::new(Psn::new(0).unwrap(), ReadDepth::ONE);
     assert_eq!(
         text(qp.modify(rts)),
-        "ibv_modify_qp: EINVAL: Invalid argument (a step from RTR of a queue pair in RESET)"
+        "ibv_modify_qp: EINVAL: Invalid argument (the transition starts in RTR, the queue pair is in RESET)"
     );
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let refused = qp.modify(ConnectedInit { port: 9, ..init });
@@ -178,13 +178,13 @@ fn a_refused_transition_leaves_the_queue_pair_unchanged() {
     qp.modify(init).unwrap();
     assert_eq!((qp.state(), qp.qp_num()), (QpState::Init, number));
 
-    // By value too, a queue pair converts only to its own state.
+    // By value too, a queue pair only converts to its own state.
     assert!(qp.as_state::<Rts>().is_none());
     let qp = qp.into_state::<Rts>().unwrap_err();
     let typed: QueuePair<Rc, Init> = qp.into_state().unwrap();
     assert_eq!(typed.qp_num(), number);
 
-    // Buffers in use come back as well.
+    // Buffers in flight come back as well.
     let any = AnyQueuePair::from(typed);
     let cq = cq.destroy().unwrap_err().into_object();
     any.destroy().unwrap();
@@ -202,7 +202,7 @@ fn datagrams_in_place() {
     let mut qp: AnyQueuePair<Ud> = qp.into();
     let qkey: QpQkey = Qkey::new(QKEY).unwrap().into();
     qp.modify(UdInit { pkey_index: 0, port: 1, qkey }).unwrap();
-    assert!(qp.to_sqe().unwrap_err().to_string().contains("a step from RTS"));
+    assert!(qp.to_sqe().unwrap_err().to_string().contains("the transition starts in RTS"));
     qp.modify(UdRtr::default()).unwrap();
     qp.modify(UdRts::new(Psn::new(1).unwrap())).unwrap();
     assert!(qp.to_sqe().unwrap_err().to_string().contains("it is in RTS"));

@@ -1,4 +1,4 @@
-//! Asynchronous events: each is reported once, acknowledged at once, and names nothing that can
+//! Asynchronous events: each is reported once, acknowledged at once, and contains nothing that can
 //! dangle.
 
 use std::os::fd::AsRawFd;
@@ -13,7 +13,7 @@ use crate::support::*;
 
 profile! { OnSrq { receive: SharedRq } }
 
-/// The next event that is not about a port: those have external causes.
+/// The next event, except for port events, which have external causes.
 #[track_caller]
 fn next(dev: &Device, events: &mut DeviceEvents) -> DeviceEvent {
     let mut deadline = dev.deadline("an asynchronous event must come");
@@ -102,7 +102,7 @@ fn a_forgotten_event_blocks_nothing() {
     let event = next(&shared.dev, &mut shared.events);
     drop(shared.b);
     shared.srq.destroy().unwrap();
-    // It still names its queue, although the queue is gone.
+    // It still identifies its queue, although the queue is gone.
     assert_eq!(event, DeviceEvent::Srq { srq: id, event: SrqEvent::LimitReached });
 }
 
@@ -153,7 +153,7 @@ fn the_responder_receives_the_reason_of_its_failure() {
         let mut events = p.dev.ctx.events().unwrap();
         let region = p.pd.register::<RemoteRead>(64).unwrap();
         let mut bytes = region.remote().to_bytes();
-        // A peer that uses rights which it was not given.
+        // A peer that uses rights that it does not have.
         bytes[23] = RemoteSlice::<RemoteReadWrite>::from_parts(0, 1, 0).to_bytes()[23];
         let there = RemoteSlice::<RemoteReadWrite>::from_bytes(&bytes).unwrap();
         p.a.post_send(wr::RdmaWrite::inline(&[1; 8], there.write())).unwrap();
@@ -221,8 +221,8 @@ fn an_open_device_has_one_reader() {
     let refused = dev.ctx.clone().events().unwrap_err();
     assert_eq!(
         said(&refused),
-        "ibv_get_async_event: EBUSY: Device or resource busy (somebody reads the events of this \
-         open device already)"
+        "ibv_get_async_event: EBUSY: Device or resource busy (another `DeviceEvents` of this \
+         open device exists)"
     );
     drop(events);
     dev.ctx.events().unwrap();

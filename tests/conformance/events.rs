@@ -1,4 +1,4 @@
-//! Completion channels: sleeping until a completion is there, without missing one.
+//! Completion channels: sleeping until there is a completion, without missing one.
 
 use std::os::fd::AsRawFd;
 use std::thread;
@@ -36,7 +36,7 @@ fn first_byte<'cq>(completions: impl Iterator<Item = Completion<'cq, Buf>>) -> V
     completions.map(|completion| completion.into_entry().unwrap()[0]).collect()
 }
 
-/// Whether reading a descriptor never blocks: an event that poll(2) reported may be gone when it is
+/// Whether reading a descriptor never blocks. An event that poll(2) reported may be gone when it is
 /// read.
 fn never_blocks(fd: &impl AsRawFd) -> bool {
     let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
@@ -53,8 +53,8 @@ fn descriptors_of_events_never_block() {
     assert!(never_blocks(&p.dev.ctx.events().unwrap()));
 }
 
-/// A wait without an end blocks in the read of the event, and no other call does, whichever came
-/// before.
+/// A wait without a time-out blocks in the read of the event. No other call does, regardless of
+/// earlier calls.
 #[test]
 #[cfg_attr(miri, ignore = "reads /proc")]
 fn calls_that_must_not_block_do_not_after_a_wait() {
@@ -106,7 +106,7 @@ fn every_one_of_many_waits_finds_a_completion() {
         assert_eq!(first_byte(channel.wait(&mut cq).unwrap()), [i]);
         poll(&p.dev, &mut p.ca, 1);
     }
-    // Events that were not taken, and events of an empty queue, do no harm.
+    // Events that were not taken, and events of an empty queue, have no effect.
     assert_eq!(poll_empty(&mut cq), 0);
     drop((to, channel, cq));
 }
@@ -316,8 +316,8 @@ fn a_wait_ends_in_time() {
 fn a_queue_without_a_channel_cannot_be_armed() {
     let mut p = Pair::<Rc>::new();
     let error = p.ca.poll_or_arm(Notify::Any).expect_err("no channel");
-    let text = "ibv_req_notify_cq: EINVAL: Invalid argument (the completion queue is on no channel, \
-                so nobody would hear of it)";
+    let text = "ibv_req_notify_cq: EINVAL: Invalid argument (the completion queue has no \
+                completion channel: create it with `context.cq(cqe).channel(&channel)`)";
     assert_eq!(said(&error), text);
 }
 

@@ -425,7 +425,7 @@ fn roce_has_no_alternate_path() {
     };
     let words = [
         " speaks RoCE, which has no alternate paths",
-        "an alternate path by port 1, dgid ",
+        "an alternate path via port 1, dgid ",
         "connect a second queue pair",
     ];
     is_refused(&dev, AlternatePath::new(dev.vector()), &words);
@@ -438,7 +438,7 @@ fn a_device_may_have_no_migration() {
     is_refused(
         &dev,
         AlternatePath::new(dev.vector()),
-        &["loop0 has no AUTO_PATH_MIG", "by the other way"],
+        &["loop0 has no AUTO_PATH_MIG", "over the other path"],
     );
 }
 

@@ -81,7 +81,7 @@ fn a_read_into_several_elements_is_refused_at_creation() {
     let (pd, cq) = (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_cq(9).unwrap());
     let depth = Depth { send: 4, recv: 4 };
     let error = pd.create_qp::<Rc, Scatters>(&cq, &cq, depth).unwrap_err();
-    let words = ["READs with max_send_sge 2", "READs into one element alone", "`NoReads`"];
+    let words = ["READs with max_send_sge 2", "only READs into one element", "`NoReads`"];
     is_refused(&error, "ibv_create_qp", &words);
     pd.create_qp::<Rc, Gathers>(&cq, &cq, depth).unwrap();
 }

@@ -72,7 +72,7 @@ fn a_queue_pair_has_a_rate() {
     p.a.limit_rate(&can, Some(RateLimit::kbps(most.qp_rate_limit_max))).unwrap();
     for low in [0, most.qp_rate_limit_min - 1] {
         let error = p.a.limit_rate(&can, Some(RateLimit::kbps(low))).unwrap_err();
-        let expected = format!("({low} kbit/s, of {} at least)", most.qp_rate_limit_min);
+        let expected = format!("({low} kbit/s, the minimum is {})", most.qp_rate_limit_min);
         assert!(error.to_string().ends_with(&expected), "{error}");
     }
     if p.dev.kind == Kind::Loopback {

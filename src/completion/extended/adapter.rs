@@ -1,13 +1,12 @@
-//! A completion queue of `ibv_create_cq_ex` in the place where others have their `ibv_poll_cq`.
+//! Polls a completion queue of `ibv_create_cq_ex` by extended polling.
 //!
 //! The adapter is a C object like the placeholders: an `ibv_cq` whose context has a `poll_cq` of
-//! this file. It reads the device's completions by extended polling, from start to end, into the
-//! inbox. So whatever polls (also the cold path, a drain, a wait) is one path for all queues; the
-//! ordinary ones pay nothing for it; and no code of the program runs between start and end, so an
-//! end follows each start, whatever panics or is forgotten, and the provider's lock is never left
-//! taken.
+//! this file. It reads the device's completions between start and end into the inbox. So polls, the
+//! cold path, drains and waits use the same code for all queues, and ordinary queues pay nothing.
+//! The program's code never runs between start and end. So an end follows each start, even if the
+//! program panics or leaks a value, and the provider's lock is always released.
 
-#![allow(unsafe_code)] // a C object of our own, and its function
+#![allow(unsafe_code)] // our C object, and its function
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -22,7 +21,7 @@ use crate::sys::types::{
     zeroed,
 };
 
-/// What was asked for of one completion besides its `ibv_wc`.
+/// The extra fields of one completion.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Row {
     pub completion_ts: u64,
@@ -33,10 +32,10 @@ pub(crate) struct Row {
 /// # Invariants
 /// - `cq` is first, its context is `context`, and neither is written after `new`. An adapter does
 ///   not move.
-/// - `device` has the functions of the owner's `wc_flags`, and `context.ops.poll_cq` reads no
-///   others.
-/// - A row belongs to the completion of the same index in the inbox, and is used as that is: by who
-///   has the completion queue.
+/// - `device` has the functions of the owner's `wc_flags`, and `context.ops.poll_cq` reads no other
+///   fields.
+/// - A row belongs to the completion of the same index in the inbox. Only the holder of the
+///   completion queue uses it.
 #[repr(C)]
 struct Adapter {
     cq: ibv_cq,
@@ -52,8 +51,7 @@ pub(crate) struct Extended {
     pub wc_flags: u64,
 }
 
-// SAFETY: the object is memory of its own, and the C object behind it may be used from any thread
-// (R17.1).
+// SAFETY: the adapter owns its memory, and any thread may use the C object behind it (R17.1).
 unsafe impl Send for Extended {}
 // SAFETY: rows are used by one thread at a time (invariant), and nothing else is written.
 unsafe impl Sync for Extended {}
@@ -63,7 +61,7 @@ impl Extended {
     /// `device` is live for as long as this is polled. It has the functions of the fields `F` and
     /// of `wc_flags::OURS`.
     ///
-    /// `is_single`: each completion has a start and an end of its own (R14.3).
+    /// `is_single`: each completion has a separate start and end (R14.3).
     pub unsafe fn new<F: WcFields>(device: NonNull<ibv_cq_ex>, is_single: bool) -> Extended {
         let mut context = zeroed::<ibv_context>();
         context.ops.poll_cq = Some(if is_single { poll::<F, true> } else { poll::<F, false> });
@@ -73,7 +71,7 @@ impl Extended {
             device: device.as_ptr(),
             rows: UnsafeCell::default(),
         }));
-        // SAFETY: a box is not null. It was just made, and a pointer to a part of it is taken
+        // SAFETY: a box is not null. It was just created, and a pointer to a part of it is taken
         // without a reference.
         unsafe {
             (*adapter).cq.context = &raw mut (*adapter).context;
@@ -81,13 +79,13 @@ impl Extended {
         }
     }
 
-    /// What to poll.
+    /// The queue to poll.
     pub fn queue(&self) -> *mut ibv_cq {
-        // Of the whole, since the function finds the adapter by it.
+        // A pointer to the whole adapter, because `poll` derives the adapter from it.
         self.adapter.as_ptr().cast()
     }
 
-    /// The row of the completion at this index of the inbox, to be read while that is.
+    /// The row of the completion at this index of the inbox, valid to read while the completion is.
     pub fn row(&self, index: usize) -> *const Row {
         debug_assert!(index < BATCH);
         // SAFETY: the adapter is live; no reference to the rows is made.
@@ -97,12 +95,12 @@ impl Extended {
 
 impl Drop for Extended {
     fn drop(&mut self) {
-        // SAFETY: `new` made it as a box. Its inbox is gone, so nobody polls it.
+        // SAFETY: `new` allocated it as a box. Its inbox is gone, so nothing polls it.
         drop(unsafe { Box::from_raw(self.adapter.as_ptr()) });
     }
 }
 
-/// `ibv_poll_cq` of an adapter: up to `most` completions, or -1 if the device's queue is dead.
+/// `ibv_poll_cq` of an adapter: up to `most` completions, or -1 if the device's queue is in error.
 ///
 /// # Safety
 /// `cq` is an adapter of fields `F`, which the caller may poll, and `wc` is the beginning of its
@@ -113,13 +111,13 @@ unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
     mut wc: *mut ibv_wc,
 ) -> c_int {
     let adapter = cq.cast::<Adapter>();
-    // SAFETY: the adapter is live (this function's contract) and written by nobody but for its
-    // rows, which are ours while we poll; no reference to them is made.
+    // SAFETY: the adapter is live (this function's contract). Only its rows are written, and this
+    // thread owns them while it polls. No reference to them is made.
     let (device, mut row) =
         unsafe { ((*adapter).device, (&raw mut (*adapter).rows).cast::<Row>()) };
     let mut attr = c::ibv_poll_cq_attr { comp_mask: 0 };
-    // SAFETY: the device's queue is live and has the functions of `F` (invariant). Nobody else
-    // polls it, and it is not started: whoever starts it is this function, which ends it.
+    // SAFETY: the device's queue is live and has the functions of `F` (invariant). No other thread
+    // polls it. It is not started, because only this function starts it, and then ends it.
     let errno = unsafe { c::start_poll(device, &mut attr) };
     if errno != 0 {
         return not_started(errno);
@@ -133,17 +131,17 @@ unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
         if room == 0 {
             break;
         }
-        // SAFETY: they stay within the inbox and its rows, as room is left. (Pointers that move,
-        // and no index: 8 instructions a completion.)
+        // SAFETY: they stay within the inbox and its rows, because there is room. (Moving pointers
+        // cost 8 instructions a completion less than an index.)
         unsafe { (wc, row) = (wc.add(1), row.add(1)) };
         if IS_SINGLE {
-            // SAFETY: the queue is started before, and ended between.
+            // SAFETY: the queue is started before `end_poll`, and ended before `start_poll`.
             let next = unsafe {
                 c::end_poll(device);
                 c::start_poll(device, &mut attr)
             };
             if next != 0 {
-                // An error is told by the next poll, which finds it again.
+                // The next poll finds the error again and reports it.
                 return most - room;
             }
         // SAFETY: the queue is started.
@@ -156,21 +154,22 @@ unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
     most - room
 }
 
-/// What a poll returns that `ibv_start_poll` refused.
+/// The result of a poll if `ibv_start_poll` failed.
 #[cold]
 fn not_started(errno: c_int) -> c_int {
     if errno == libc::ENOENT { 0 } else { -1 }
 }
 
-/// The flags of a completion that has an immediate or an ended key.
+/// The flags of a completion that has immediate data or an invalidated key.
 const HAS_WORD: u32 = ibv_wc_flags::IBV_WC_WITH_IMM.0 | ibv_wc_flags::IBV_WC_WITH_INV.0;
 
 /// The same for connected transports, where Soft-RoCE sets IBV_WC_IP_CSUM_OK with a key
-/// (`Completion::invalidated_rkey`). On datagrams other devices set it for what it says.
+/// (`Completion::invalidated_rkey`). On datagrams, other devices set that flag with its own
+/// meaning.
 const HAS_WORD_CONNECTED: u32 = HAS_WORD | ibv_wc_flags::IBV_WC_IP_CSUM_OK.0;
 
-/// Reads the completion that a queue shows: what ibv_poll_cq(3) promises of it, and no more, since
-/// each field is a call.
+/// Reads the current completion of a queue: only the fields that ibv_poll_cq(3) promises for it,
+/// because each field is a call.
 ///
 /// # Safety
 /// `device` is live, is started, shows a completion, and has the functions of `F`. `wc` and `row`
@@ -179,7 +178,7 @@ const HAS_WORD_CONNECTED: u32 = HAS_WORD | ibv_wc_flags::IBV_WC_IP_CSUM_OK.0;
 unsafe fn read<F: WcFields>(device: *mut ibv_cq_ex, wc: *mut ibv_wc, row: *mut Row) {
     // SAFETY: `device` shows a completion and has the functions of `F`, and `wc` and `row` are
     // writable (this function's contract). Fields are written one by one, without a reference to
-    // the rest, which need not be initialised.
+    // the rest, which may be uninitialised.
     unsafe {
         let (wr_id, status) = ((*device).wr_id, (*device).status);
         (*wc).wr_id = wr_id;

@@ -1,6 +1,6 @@
-//! The fields that extended polling may ask for, as types.
+//! The fields that extended polling supports, as types.
 
-#![allow(unsafe_code)] // reads what was polled
+#![allow(unsafe_code)] // reads polled C structs
 
 use std::marker::PhantomData;
 
@@ -10,29 +10,29 @@ use crate::completion::wc::Promised;
 use crate::memory::header::word;
 use crate::sys::polling::wc_flags;
 
-/// The device's clock when the work completed (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` of
-/// ibv_create_cq_ex(3)): a field of [`WcFields`].
+/// The device's clock when the work completed, as a field of [`WcFields`]
+/// (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` of ibv_create_cq_ex(3)).
 #[doc(alias("IBV_WC_EX_WITH_COMPLETION_TIMESTAMP", "ibv_cq_ex"))]
 #[derive(Debug)]
 pub enum CompletionTs {}
 
-/// The time of day when the work completed (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK` of
-/// ibv_create_cq_ex(3)): a field of [`WcFields`].
+/// The time of day when the work completed, as a field of [`WcFields`]
+/// (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK` of ibv_create_cq_ex(3)).
 #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK")]
 #[derive(Debug)]
 pub enum CompletionWallclock {}
 
-/// The path bits of the address that a datagram came to (`IBV_WC_EX_WITH_DLID_PATH_BITS` of
-/// ibv_create_cq_ex(3)): a field of [`WcFields`].
+/// The path bits of the LID that a datagram was addressed to, as a field of [`WcFields`]
+/// (`IBV_WC_EX_WITH_DLID_PATH_BITS` of ibv_create_cq_ex(3)).
 #[doc(alias = "IBV_WC_EX_WITH_DLID_PATH_BITS")]
 #[derive(Debug)]
 pub enum DlidPathBits {}
 
-/// The fields that the completions of a [`CompletionQueueEx`](super::CompletionQueueEx) have
-/// besides those of every [`Completion`](crate::Completion) (`wc_flags` of ibv_create_cq_ex(3)).
+/// The extra fields in the completions of a [`CompletionQueueEx`](super::CompletionQueueEx)
+/// (`wc_flags` of ibv_create_cq_ex(3)).
 ///
-/// They are written as a tuple of [`CompletionTs`], [`CompletionWallclock`] and [`DlidPathBits`],
-/// in this order; one alone needs no tuple, and `()` is none.
+/// Write them as a tuple of [`CompletionTs`], [`CompletionWallclock`] and [`DlidPathBits`], in this
+/// order. Name a single field without a tuple. `()` is not a field set.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -46,19 +46,21 @@ pub enum DlidPathBits {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
+    // lint: is-no-noun: ui-tests compare this message
     message = "`{Self}` is no set of fields of ibv_create_cq_ex(3)",
     label = "fields are written in this order: (CompletionTs, CompletionWallclock, DlidPathBits), \
              without those that are not asked for",
+    // lint: is-none: ui-tests compare this message
     note = "one field needs no tuple, and `()` is none"
 )]
 pub trait WcFields: sealed::Sealed + 'static {
-    /// `wc_flags`, without those that all completions need.
+    /// `wc_flags`, without the flags that all completions need.
     #[doc(hidden)]
     const WC_FLAGS: u64;
 }
 
-/// That a set of fields has one of them: what reading the field asks for
-/// ([R14.4](crate::guide::rules#r14-4)). A bound for programs that are generic over [`WcFields`].
+/// A set of fields that contains `Field`: the bound for reading that field
+/// ([R14.4](crate::guide::rules#r14-4)). Use it in code that is generic over [`WcFields`].
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -72,6 +74,7 @@ pub trait WcFields: sealed::Sealed + 'static {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the completion queue was not asked for `{Field}`",
+    // lint: is-told: ui-tests compare this message
     label = "ibv_create_cq_ex(3): only fields that were asked for may be read",
     note = "create it with this field: `context.cq(cqe).fields::<{Field}>().create()`, or a tuple that has it"
 )]
@@ -91,7 +94,7 @@ mod sealed {
     impl Sealed for (CompletionTs, CompletionWallclock, DlidPathBits) {}
 }
 
-// Written out: the impls of a macro would show the macro in the messages.
+// Written out, because the compiler's messages would show a macro.
 
 const TS: u64 = wc_flags::COMPLETION_TIMESTAMP;
 const WALLCLOCK: u64 = wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK;
@@ -137,13 +140,13 @@ impl HasField<DlidPathBits> for (CompletionTs, CompletionWallclock, DlidPathBits
 
 allows! { ['cq, X, F: HasField<X>] ReadFields<'cq, F>: ReadField<X>; }
 
-/// The fields of one completion that its queue was asked for (ibv_create_cq_ex(3)). They come with
-/// the [`Completion`](crate::Completion), borrow the queue as it does, and stay when it is
-/// consumed. [`CompletionQueueEx`](super::CompletionQueueEx) has an example.
+/// The extra fields of one completion (ibv_create_cq_ex(3)). They come with the
+/// [`Completion`](crate::Completion) and borrow the queue too, and stay valid after the completion
+/// is consumed. [`CompletionQueueEx`](super::CompletionQueueEx) has an example.
 pub struct ReadFields<'cq, F> {
     // Invariants:
-    // `wc` and `row` are of one completion, which was polled from a queue of these fields, and are
-    // not written for `'cq`.
+    // `wc` and `row` belong to one completion, which was polled from a queue of these fields, and
+    // are not written for `'cq`.
     wc: Promised<'cq>,
     row: *const Row,
     _fields: PhantomData<(&'cq Row, F)>,
@@ -159,21 +162,21 @@ impl<F> Copy for ReadFields<'_, F> {}
 
 impl<'cq, F> ReadFields<'cq, F> {
     /// # Safety
-    /// `row` is that of `wc`, polled from a queue of these fields, and neither is written for
+    /// `row` is the row of `wc`, polled from a queue of these fields, and neither is written for
     /// `'cq`.
     pub(super) unsafe fn new(wc: Promised<'cq>, row: *const Row) -> Self {
         ReadFields { wc, row, _fields: PhantomData }
     }
 
     fn row(&self) -> Row {
-        // SAFETY: rows are initialised when they are made, and this one is not written for `'cq`
+        // SAFETY: rows are initialised when they are created, and this one is not written for `'cq`
         // (invariant).
         unsafe { *self.row }
     }
 
-    /// The device's clock when the work completed (`ibv_wc_read_completion_ts`), in ticks since a
-    /// time that nobody knows; `None` if it failed.
-    /// [`DeviceAttrEx::clock`](crate::device::DeviceAttrEx::clock) tells how long they are.
+    /// The device's clock when the work completed (`ibv_wc_read_completion_ts`), in ticks since an
+    /// unspecified time; `None` if the work failed.
+    /// [`DeviceAttrEx::clock`](crate::device::DeviceAttrEx::clock) has the length of a tick.
     #[doc(alias = "ibv_wc_read_completion_ts")]
     pub fn completion_ts(&self) -> Option<u64>
     where
@@ -182,8 +185,8 @@ impl<'cq, F> ReadFields<'cq, F> {
         self.wc.success().map(|_| self.row().completion_ts)
     }
 
-    /// The time of day when the work completed (`ibv_wc_read_completion_wallclock_ns`), ns since
-    /// 1970; `None` if it failed.
+    /// The time of day when the work completed (`ibv_wc_read_completion_wallclock_ns`), in
+    /// nanoseconds since 1970; `None` if the work failed.
     #[doc(alias = "ibv_wc_read_completion_wallclock_ns")]
     pub fn completion_wallclock_ns(&self) -> Option<u64>
     where
@@ -192,8 +195,9 @@ impl<'cq, F> ReadFields<'cq, F> {
         self.wc.success().map(|_| self.row().completion_wallclock_ns)
     }
 
-    /// The lowest bits of the LID that a datagram came to, of a port that has several
-    /// (`ibv_wc_read_dlid_path_bits`); `None` if this is no receive of a UD queue pair, or failed.
+    /// The lowest bits of the LID that a datagram was addressed to, if the port has several LIDs
+    /// (`ibv_wc_read_dlid_path_bits`); `None` if this is not a receive of a UD queue pair, or if it
+    /// failed.
     #[doc(alias = "ibv_wc_read_dlid_path_bits")]
     pub fn dlid_path_bits(&self) -> Option<u8>
     where

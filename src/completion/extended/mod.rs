@@ -1,6 +1,6 @@
-//! Extended polling: completion queues whose completions have fields that were asked for.
+//! Extended polling: completion queues whose completions have extra fields.
 
-#![allow(unsafe_code)] // reads what was polled
+#![allow(unsafe_code)] // reads polled C structs
 
 pub(crate) mod adapter;
 mod fields;
@@ -20,18 +20,18 @@ use crate::sys::polling::wc_flags;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 
-/// A completion queue whose completions have the fields `F` besides their own (`ibv_create_cq_ex`,
-/// extended polling).
+/// A completion queue whose completions also have the fields `F` (`ibv_create_cq_ex`, extended
+/// polling).
 ///
-/// It is a [`CompletionQueue`], and may be used as one: queue pairs are created on it, are drained
-/// into it, and channels wait for it. What is different is [`poll`](Self::poll): each completion
-/// comes with its [`ReadFields`]. Reading a field that was not asked for does not compile
+/// It dereferences to a [`CompletionQueue`] and can be used like one: create queue pairs on it,
+/// drain them, and wait for it on a channel. Its [`poll`](Self::poll) returns each completion with
+/// its [`ReadFields`]. Reading a field that the queue was not created with does not compile
 /// ([R14.4](crate::guide::rules#r14-4)).
 ///
-/// A poll reads from `ibv_start_poll` to `ibv_end_poll` what is there, up to 16 completions, and
-/// then hands it out. So the provider's lock is never held while the program runs
-/// ([R14.5](crate::guide::rules#r14-5)), whatever panics or is forgotten. Each field costs a call
-/// of the provider; so ask for what is looked at.
+/// A poll reads up to 16 completions between `ibv_start_poll` and `ibv_end_poll`, and then returns
+/// them. So the provider's lock is never held while the program runs
+/// ([R14.5](crate::guide::rules#r14-5)). Each field costs a provider call per completion, so
+/// request only the fields that you read.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -49,7 +49,7 @@ use crate::terms::threads::{AnyThread, Threads};
 /// #     .modify(RcRts::new(psn, ReadDepth::try_from(1)?))?;
 /// # let region = pd.register::<RemoteWrite>(8)?;
 /// # let counter = region.remote();
-/// // ... and now that it is connected:
+/// // ... and once it is connected:
 /// for number in 0..2u64 {
 ///     qp.post_send(wr::RdmaWrite::inline(&number.to_ne_bytes(), counter.write()))?;
 /// }
@@ -60,13 +60,13 @@ use crate::terms::threads::{AnyThread, Threads};
 ///         times.extend(fields.completion_ts());
 ///     }
 /// }
-/// println!("the second one came {:?} after the first", clock.between(times[0], times[1]));
+/// println!("the second one completed {:?} after the first", clock.between(times[0], times[1]));
 /// # assert!(clock.between(times[0], times[1]) > std::time::Duration::ZERO);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Not every device has every field: `create` after
-/// [`fields`](crate::completion::CqBuilder::fields) fails with EOPNOTSUPP on one that does not
+/// Not every device supports every field. `create` after
+/// [`fields`](crate::completion::CqBuilder::fields) fails with EOPNOTSUPP if the device lacks one
 /// ([R14.6](crate::guide::rules#r14-6)). Soft-RoCE has no clocks.
 #[doc(alias = "ibv_cq_ex")]
 pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread> {
@@ -75,18 +75,18 @@ pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread
 }
 
 impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
-    /// A queue that was created with these fields.
+    /// Wraps a queue that was created with these fields.
     pub(super) fn of(queue: CompletionQueue<E, L>) -> Self {
         CompletionQueueEx { queue, _fields: PhantomData }
     }
 
-    /// Polls (`ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll`): returns up to 16 completions,
-    /// those that are there, each with its fields. All else is as for [`CompletionQueue::poll`]:
-    /// the next poll hands out what the iterator did not.
+    /// Returns up to 16 available completions, each with its fields (`ibv_start_poll`,
+    /// `ibv_next_poll`, `ibv_end_poll`). Otherwise it works like [`CompletionQueue::poll`]: if you
+    /// stop iterating early, the next poll returns the rest.
     ///
     /// # Errors
-    /// As for [`CompletionQueue::poll`]; and EINVAL if the queue in here was exchanged (by
-    /// `mem::swap`) for one of other fields.
+    /// As for [`CompletionQueue::poll`], and EINVAL if the inner queue was exchanged (with
+    /// `mem::swap`) for a queue with other fields.
     #[doc(alias("ibv_start_poll", "ibv_next_poll", "ibv_end_poll", "ibv_cq_ex_to_cq"))]
     #[doc(alias("ibv_wc_read_opcode", "ibv_wc_read_vendor_err", "ibv_wc_read_byte_len"))]
     #[doc(alias("ibv_wc_read_imm_data", "ibv_wc_read_invalidated_rkey", "ibv_wc_read_qp_num"))]
@@ -100,7 +100,7 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
         let completions = self.queue.completions(polled);
         // SAFETY: it was polled from the queue of this inbox, which has the fields.
         let row = |wc| unsafe { (*inbox).row_of(wc) };
-        // (A batch begins with the first row, which so is not looked for: 5 instructions a poll.)
+        // (A batch begins with the first row, so it needs no look-up: 5 instructions a poll.)
         let row = match completions.first() {
             _ if count > 0 => row(inbox.cast()),
             Some(first) => row(first),
@@ -109,7 +109,7 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
         Ok(CompletionsEx { completions, row, _fields: PhantomData })
     }
 
-    /// Like [`poll`](Self::poll), for one completion at most.
+    /// Like [`poll`](Self::poll), but returns at most one completion.
     ///
     /// # Errors
     /// As for [`poll`](Self::poll).
@@ -117,8 +117,8 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
         self.check()?;
         let count = self.queue.ask(1);
         let Some(at) = self.queue.find_one(count)? else { return Ok(None) };
-        // SAFETY: the inbox lives as long as the queue, which is borrowed; the completion was
-        // polled from it just now, and is handed out once, here. The queue has the fields.
+        // SAFETY: the inbox lives as long as the queue, which is borrowed. The completion was just
+        // polled from it and is returned once, here. The queue has the fields.
         Ok(Some(unsafe {
             let row = (*self.queue.inbox.0).row_of(at);
             with_fields(Completion::new(at), row)
@@ -135,7 +135,7 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
         self.queue.destroy().map_err(|refused| refused.map(Self::of))
     }
 
-    /// The queue in here is one of these fields, unless the program put another one in its place.
+    /// Checks that the program did not exchange the inner queue for a queue with other fields.
     #[inline(always)]
     fn check(&self) -> Result<(), Error> {
         // SAFETY: the inbox lives as long as `shared`.
@@ -144,12 +144,12 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     }
 }
 
-/// A completion and its fields, as a poll of a [`CompletionQueueEx`] hands them out.
+/// A completion and its fields. Returned by a poll of a [`CompletionQueueEx`].
 pub type WithFields<'cq, F, E> = (Completion<'cq, E>, ReadFields<'cq, F>);
 
 #[cold]
 fn exchanged() -> Error {
-    let asked = "the completion queue was exchanged for one of other fields";
+    let asked = "the completion queue was exchanged for one with other fields";
     Error::os("ibv_start_poll", libc::EINVAL, asked)
 }
 
@@ -163,8 +163,8 @@ unsafe fn with_fields<'cq, F, E: Owned>(
     completion: Completion<'cq, E>,
     row: *const Row,
 ) -> WithFields<'cq, F, E> {
-    // SAFETY: the row is the completion's (this function's contract), and neither is written while
-    // the completion queue is borrowed.
+    // SAFETY: the row belongs to the completion (this function's contract), and neither is written
+    // while the completion queue is borrowed.
     let fields = unsafe { ReadFields::new(completion.wc, row) };
     (completion, fields)
 }
@@ -186,15 +186,15 @@ impl<F: WcFields, E: Owned, L: Threads> DerefMut for CompletionQueueEx<F, E, L> 
 impl_debug!([F: WcFields, E: Owned, L: Threads] CompletionQueueEx<F, E, L>, |it|
     "CompletionQueueEx({:?}, wc_flags {:#x})", it.queue, F::WC_FLAGS | wc_flags::OURS);
 
-/// The completions of one poll of a [`CompletionQueueEx`], each with its fields, an iterator. They
-/// borrow the completion queue, so none outlives the next poll.
+/// An iterator over the completions of one poll of a [`CompletionQueueEx`], each with its fields.
+/// They borrow the completion queue, so they must be gone before the next poll.
 #[doc(alias("IBV_WC_STANDARD_FLAGS", "IBV_WC_EX_WITH_BYTE_LEN", "IBV_WC_EX_WITH_IMM"))]
 #[doc(alias("IBV_WC_EX_WITH_QP_NUM", "IBV_WC_EX_WITH_SRC_QP", "IBV_WC_EX_WITH_SLID"))]
 #[doc(alias("IBV_WC_EX_WITH_SL", "ibv_create_cq_wc_flags", "ibv_cq_ex"))]
 pub struct CompletionsEx<'cq, F: WcFields, E: Owned> {
     // Invariants:
     // The completions are in an inbox that has an adapter of the fields `F`. If one is left, `row`
-    // is the next one's; a row for each of the others follows.
+    // is the row of the next one, and a row for each of the others follows.
     completions: Completions<'cq, E>,
     row: *const Row,
     _fields: PhantomData<fn(F)>,
@@ -215,7 +215,7 @@ impl<'cq, F: WcFields, E: Owned> Iterator for CompletionsEx<'cq, F, E> {
         let completion = self.completions.next()?;
         let row = self.row;
         self.row = row.wrapping_add(1);
-        // SAFETY: one was left, so it was its row (invariant).
+        // SAFETY: a completion was left, so this was its row (invariant).
         Some(unsafe { with_fields(completion, row) })
     }
 

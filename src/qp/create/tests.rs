@@ -1,14 +1,14 @@
-//! What the device is asked for as a queue pair is created, and what is refused before.
+//! The verb's arguments when a queue pair is created, and what is rejected before the call.
 
-#![allow(unsafe_code)] // passes verbs on
+#![allow(unsafe_code)] // forwards verbs
 
 use super::*;
 use crate::loopback::Fabric;
 use crate::prelude::*;
 use crate::provider_tests::device_with;
 
-/// A queue pair of extended posting is created for what may be posted to it, and nothing else: a
-/// device may lack the rest.
+/// A queue pair of extended posting is created with the operations that may be posted to it, and no
+/// others, because a device may lack others.
 /// Proves R27.7.
 #[test]
 fn a_queue_pair_is_created_for_what_it_may_post() {
@@ -55,7 +55,7 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
     assert_eq!((asked!(Ud, Direct), asked!(Ud, Writer)), (0xc, 0xc));
     assert_eq!((asked!(Uc, Direct), asked!(Uc, Writer)), (0xf, 0xf));
     assert_eq!((asked!(Rc, Direct), asked!(Rc, Writer)), (0x3ff, 0x38f));
-    // READ is 0x10. EFADV_QP_FLAGS_INLINE_WRITE is 2, where WRITEs may have inline data.
+    // READ is 0x10. EFADV_QP_FLAGS_INLINE_WRITE is 2, if WRITEs may have inline data.
     profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
     profile! { NoInline { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 0 } }
     profile! { Reader { posting: ExtendedPosting<Srd> } }
@@ -76,10 +76,10 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
         }};
     }
     assert_eq!((of_xrc!(Initiating), of_xrc!(Modest)), (0x27f, 0x20f));
-    assert_eq!(cq.unbooked(), cq.capacity(), "nothing is booked for what was refused");
+    assert_eq!(cq.unbooked(), cq.capacity(), "a failed creation reserves no entries");
 }
 
-/// The refusal says what was asked for, and no more.
+/// The error contains the requested options, and no others.
 #[test]
 fn a_refusal_says_what_was_asked_for() {
     use crate::loopback::LOOPBACK;
@@ -114,15 +114,15 @@ fn a_refusal_says_what_was_asked_for() {
     assert!(ops.ends_with(&format!("({numbers}, send_ops_flags 0xc)")), "{ops}");
     let both = said(create(some));
     assert!(both.ends_with(&format!("({numbers}, {some:?}, send_ops_flags 0xc)")), "{both}");
-    // A device of SRD without RDMA WRITE has that without it.
+    // A device of SRD without RDMA WRITE supports the queue pair without it.
     let reads = said(pd.create_qp::<Srd, Reader>(&cq, &cq, depth).map(drop));
     let writes = said(pd.create_qp::<Srd, Spread>(&cq, &cq, depth).map(drop));
     let instead = "one without RDMA WRITE";
     assert!(!reads.contains(instead) && writes.contains(instead), "{reads} {writes}");
 }
 
-/// The refusal names what the device lacks, and nothing that it has; a provider or a library that
-/// is too old is told from a device.
+/// The error names what the device lacks, and nothing that it has. It distinguishes a provider or a
+/// library that is too old from a device.
 #[test]
 fn what_of_flush_and_atomic_write_is_missing_is_named() {
     use crate::loopback::LOOPBACK;
@@ -131,7 +131,7 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
     profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
     profile! { Both { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
     thread_local! {
-        /// `IBV_DEVICE_FLUSH_GLOBAL`, `_PERSISTENT` and `IBV_DEVICE_ATOMIC_WRITE`, of the device.
+        /// `IBV_DEVICE_FLUSH_GLOBAL`, `_PERSISTENT` and `IBV_DEVICE_ATOMIC_WRITE` of the device.
         static HAS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
     }
     type Create = fn(&ProtectionDomain, &CompletionQueue) -> Result<(), Error>;
@@ -139,7 +139,7 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
         HAS.set(has << 38);
         let control = Control {
             query_device_ex: |context| {
-                // SAFETY: the caller's context.
+                // SAFETY: the context comes from the caller.
                 let mut attr = unsafe { (LOOPBACK.query_device_ex)(context) }?;
                 attr.device_cap_flags_ex &= !(0b111 << 38);
                 attr.device_cap_flags_ex |= HAS.get();
@@ -160,7 +160,7 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
     let said = refused(0b001, register);
     assert!(said.contains("has no FLUSH_PERSISTENT:"), "{said}");
     let both: Create = |pd, cq| pd.create_qp::<Rc, Both>(cq, cq, DEPTH).map(drop);
-    // As mlx5's devices have it, and as none does.
+    // Combinations of mlx5's devices, and one that no device has.
     for (has, create, lacks) in [
         (0b100, flush, "has no FLUSH:"),
         (0b011, publish, "has no ATOMIC_WRITE:"),
@@ -171,7 +171,7 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
         let said = refused(has, create);
         assert!(said.contains(lacks), "{said}");
     }
-    // The device has them, and its provider does not: either kind of FLUSH is enough to ask it.
+    // The device has them, and its provider does not. Either kind of FLUSH is enough to try.
     for (has, create, of) in [
         (0b001, flush, "without FLUSH"),
         (0b010, flush, "without FLUSH"),
@@ -183,7 +183,8 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
     }
 }
 
-/// On iWARP a queue pair that C made is no ring either ([R24.13](crate::guide::rules#r24-13)).
+/// On iWARP, a queue pair that C created cannot be a ring either
+/// ([R24.13](crate::guide::rules#r24-13)).
 #[test]
 fn a_ring_is_not_taken_over_on_iwarp() {
     profile! { Writing { initiator: NoReads } }
@@ -193,7 +194,7 @@ fn a_ring_is_not_taken_over_on_iwarp() {
     let depth = Depth { send: 4, recv: 4 };
     let qp = pd.create_qp::<Rc, Writing>(&cq, &cq, depth).unwrap();
     let c = std::ptr::NonNull::new(qp.core.qp()).unwrap();
-    // SAFETY: the queue pair is live, and refused, so it stays its owner's.
+    // SAFETY: the queue pair is live, and the call fails, so its owner keeps it.
     let refused = unsafe { pd.qp_from_raw::<Rc, Reset, Ring>(c, &cq, &cq, depth) };
     let said = refused.unwrap_err().to_string();
     assert!(

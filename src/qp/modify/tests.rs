@@ -1,4 +1,4 @@
-//! Which attributes a transition tells, and where.
+//! The attributes that a transition passes to C, and their fields.
 
 use super::{Attr, Mask, Transition};
 use crate::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
@@ -82,8 +82,8 @@ fn an_address_has_the_port_of_its_queue_pair() {
     assert_eq!(a.c.qp_access_flags, QpAccess::REMOTE_READ.bits());
 }
 
-/// A queue pair that rdma_cm moved to RTS knows its longest message as any other does, and stays as
-/// it is if its port tells nothing.
+/// A queue pair that rdma_cm moved to RTS has the same message limit as any other. It is unchanged
+/// if its port does not report one.
 #[cfg(feature = "cm")]
 #[test]
 fn what_cm_moves_knows_its_longest_message() {

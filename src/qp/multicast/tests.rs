@@ -1,6 +1,6 @@
-//! Groups, on a device that notes who joins and leaves them.
+//! Groups, on a device that records attachments and detachments.
 
-#![allow(unsafe_code)] // passes one verb on
+#![allow(unsafe_code)] // forwards one verb
 
 use crate::provider_tests::SetControl;
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ crate::profile! { OnSrq { receive: SharedRq } }
 
 thread_local! {
     static CALLS: RefCell<Vec<(&str, u16)>> = const { RefCell::new(Vec::new()) };
-    /// What the next attachments and detachments are answered.
+    /// The results of the next attachments and detachments.
     static ANSWER: RefCell<Answer> = const { RefCell::new(Ok(())) };
 }
 
@@ -27,11 +27,11 @@ fn note(call: &'static str, lid: u16) -> Answer {
 
 fn destroy(qp: *mut ibv_qp) -> Answer {
     note("destroy", 0)?;
-    // SAFETY: the arguments are the caller's, who keeps the verb's contract.
+    // SAFETY: the arguments come from the caller, which keeps the verb's contract.
     unsafe { (LOOPBACK.destroy_qp)(qp) }
 }
 
-/// The device of a queue pair notes what is asked of it from now on.
+/// Makes the device of a queue pair record its calls from now on.
 fn noted<P: Profile>(mut qp: QueuePair<Ud, Reset, P>) -> QueuePair<Ud, Init, P> {
     qp.core.handle.set_control(Box::leak(Box::new(Control {
         attach_mcast: |_, _, lid| note("attach", lid),
@@ -68,7 +68,7 @@ fn a_queue_pair_leaves_its_groups_before_it_goes() {
         let leaves = [("detach", 1), ("detach", 3), ("destroy", 0)];
         assert_eq!(calls, [&joins[..], &leaves[..]].concat());
     }
-    // One that is deferred hears nothing more either.
+    // A deferred queue pair has left its groups, too.
     let pool = pd.create_pool(2, 64).unwrap();
     let mut srq: SharedReceiveQueue<Ud> = pd.create_srq(&pool).unwrap();
     srq.post_srq_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
@@ -101,8 +101,8 @@ fn a_device_that_refuses() {
     CALLS.take();
 }
 
-/// A group that a queue pair could not leave is left when it is destroyed once more: else it could
-/// never be.
+/// A group that a queue pair could not leave is left when its destruction is tried again. Otherwise
+/// it could never be left.
 #[test]
 fn a_group_that_is_left_at_the_second_try() {
     use crate::loopback::{Fault, Script};

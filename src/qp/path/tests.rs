@@ -1,6 +1,6 @@
-//! A second path that begins at another port: what libibverbs is told, on a stand-in for it.
+//! An alternate path through another port: the arguments of libibverbs, with a stub library.
 #![cfg(feature = "loopback")]
-#![allow(unsafe_code)] // passes verbs on
+#![allow(unsafe_code)] // forwards verbs
 
 use crate::provider_tests::device_with;
 use std::cell::Cell;
@@ -23,30 +23,30 @@ thread_local! {
 const SECOND: u32 = Mask::IBV_QP_ALT_PATH.0;
 const STATE: u32 = Mask::IBV_QP_PATH_MIG_STATE.0;
 
-/// The longest message by port, of which the third's is too short.
+/// The longest message by port. The limit of port 3 is too low.
 const LONGEST: [u32; 4] = [0, 4096, 4096, 4095];
 
-/// Three ports, and changes of the second path that always succeed.
+/// Three ports, and changes of the alternate path that always succeed.
 const STAND_IN: Control = Control {
     query_port: |context, port| {
-        // SAFETY: the arguments are the caller's, but for the port, which exists.
+        // SAFETY: the arguments come from the caller, except for the port, which exists.
         let mut attr = unsafe { (LOOPBACK.query_port)(context, 1) }?;
         attr.get_mut().max_msg_sz = LONGEST[usize::from(port)];
         Ok(attr)
     },
     modify_qp: |qp, attr, mask| {
-        // SAFETY: the caller's attributes, which this crate fills all.
+        // SAFETY: the attributes come from the caller, and this crate sets all of them.
         let told = unsafe { attr.read() };
         let port = told.ah_attr.port_num;
         TOLD.set(Some((told, mask as u32)));
         if port > 1 && mask as u32 & Mask::IBV_QP_AV.0 != 0 {
             return Ok(());
         }
-        // SAFETY: the arguments are the caller's, who keeps the verb's contract.
+        // SAFETY: the arguments come from the caller, which keeps the verb's contract.
         unsafe { (LOOPBACK.modify_qp)(qp, attr, mask & !(SECOND | STATE) as i32) }
     },
     query_qp: |qp, mask| {
-        // SAFETY: the arguments are the caller's, who keeps the verb's contract.
+        // SAFETY: the arguments come from the caller, which keeps the verb's contract.
         let (mut attr, init) = unsafe { (LOOPBACK.query_qp)(qp, mask) }?;
         attr.port_num = PORT.get();
         Ok((attr, init))
@@ -54,7 +54,7 @@ const STAND_IN: Control = Control {
     ..LOOPBACK
 };
 
-/// What the last change told.
+/// The arguments of the last change.
 fn told() -> (ibv_qp_attr, u32) {
     TOLD.take().expect("a change")
 }
@@ -96,7 +96,7 @@ fn each_attribute_of_a_second_path_has_its_place() {
     let qp = qp.modify(with(take)).unwrap();
     assert_eq!(TOLD.take().map(|(c, mask)| (c.path_mig_state, mask & STATE)), Some((0, STATE)));
 
-    // It is at the other port now, which an address has too.
+    // It is at the other port now, which the address contains too.
     PORT.set(2);
     let qp = qp.modify(Drain::default()).unwrap().into_sqd().unwrap();
     let moved = RcSqd { address: Some(first), ..RcSqd::default() };
@@ -104,7 +104,7 @@ fn each_attribute_of_a_second_path_has_its_place() {
     assert_eq!((told().0.ah_attr.port_num, qp.core.port), (2, 2));
 }
 
-/// A path that is armed by the transition that names it is taken by the device alone.
+/// If the transition that sets a path also arms it, only the device switches to it.
 #[test]
 fn a_path_that_is_armed_at_once() {
     for port in [2, 1] {
@@ -139,7 +139,8 @@ fn a_second_path_takes_messages_of_the_same_length() {
     assert!(TOLD.take().is_none(), "the device was not asked");
 }
 
-/// Holds F5: after a possible migration the device is asked for the port that the queue pair uses.
+/// Holds F5: after a possible migration the device is queried for the port that the queue pair
+/// uses.
 #[test]
 fn what_a_device_reports_of_its_paths() {
     let c = ibv_qp_attr { path_mig_state: 2, ..zeroed() };
@@ -153,7 +154,7 @@ fn what_a_device_reports_of_its_paths() {
     assert_eq!(migration, None);
 }
 
-/// A target of XRC has an address, too: its path bits are those of its port (R24.9).
+/// A target of XRC has an address, too. Its path bits are limited by its port (R24.9).
 #[test]
 fn path_bits_of_a_target_of_xrc() {
     use crate::qp::{XrcTargetRtr, XrcTargetRts};

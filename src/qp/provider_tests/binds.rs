@@ -1,4 +1,4 @@
-//! What reaches the provider's `ibv_bind_mw`, and what its answers mean.
+//! The arguments of the provider's `ibv_bind_mw`, and the meaning of its results.
 
 use super::*;
 use crate::loopback::Personality;
@@ -7,7 +7,7 @@ use crate::sys::types::{ibv_mw, raw};
 
 crate::profile! { Windows { entry: AnyBuf } }
 
-/// What one bind named: window and region, the range, the rights, and the flags.
+/// The arguments of one bind: window and region, the range, the rights, and the flags.
 type Named = (usize, usize, u64, u64, u32, u32);
 
 thread_local! {
@@ -18,7 +18,7 @@ thread_local! {
 const KEY: u32 = 0x0012_3456;
 
 unsafe extern "C" fn noting(_: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut raw::ibv_mw_bind) -> c_int {
-    // SAFETY: the caller gives a window, and a bind to be read.
+    // SAFETY: the caller passes a window, and a bind to read.
     unsafe {
         let raw::ibv_mw_bind { send_flags, bind_info, .. } = bind.read();
         let (mr, addr, length) = (bind_info.mr as usize, bind_info.addr, bind_info.length);
@@ -48,14 +48,14 @@ impl Noted {
         let qp: QueuePair<Rc, Rts, Windows> = QueuePair::from_core(qp.core);
         // SAFETY: the queue pair is alive.
         let context = unsafe { (*qp.core.qp()).context };
-        // SAFETY: its context is, too, and nobody else uses it.
+        // SAFETY: its context is, too, and nothing else uses it.
         unsafe { (*context).ops.bind_mw = Some(noting) };
         Noted { qp, pd, region, _cq: cq }
     }
 }
 
-/// Each argument is what the program said, and a bind to nothing names the region that the window
-/// is bound to: librxe reads it.
+/// Each argument has the program's value. A zero-length bind names the region that the window is
+/// bound to, because librxe reads it.
 #[test]
 fn each_argument() {
     let mut n = Noted::new(Personality::Plain);
@@ -72,7 +72,7 @@ fn each_argument() {
     let rights = <RemoteRead as crate::memory::Access>::FLAGS & crate::memory::window::REMOTE;
     assert_eq!(NAMED.take(), [(mw, mr, at - 8, 64, rights, FENCE | SIGNALED)]);
 
-    // As if its bind had succeeded.
+    // The window is in the state after a successful bind.
     let bind = wr::MwBind::<RemoteRead>::new(window, &n.region, 8..24).unwrap();
     let mut entry = back(n.qp.bind_mw(bind));
     NAMED.take();
@@ -83,7 +83,7 @@ fn each_argument() {
     drop(entry.into_bound_type1::<RemoteRead>().unwrap());
 }
 
-/// The window of a refused bind.
+/// The window of a failed bind.
 fn back(posted: Result<(), PostError<AnyBuf>>) -> WindowEntry {
     match posted.unwrap_err().into_rejected().next() {
         Some(AnyBuf::Window(window)) => window,
@@ -91,7 +91,7 @@ fn back(posted: Result<(), PostError<AnyBuf>>) -> WindowEntry {
     }
 }
 
-/// A window has the key that the provider wrote, from its completion on.
+/// From its completion on, a window has the key that the provider wrote.
 /// Proves R19.9.
 #[test]
 fn the_key_is_read_when_the_verb_has_returned() {
@@ -104,7 +104,7 @@ fn the_key_is_read_when_the_verb_has_returned() {
     n.qp.bind_mw(bind).unwrap();
     assert_eq!(n.qp.sends_outstanding(), 1);
     assert_ne!(before, KEY);
-    // The completion's part, of a window that is with the device for ever.
+    // Counts the completion of a window that the device never returns.
     owner.while_bound(|| assert_eq!(NAMED.take().len(), 1));
     let (mut again, region) = (n.pd.alloc_mw().unwrap(), n.region.shared());
     let opened = crate::memory::window::Opened {
@@ -112,15 +112,15 @@ fn the_key_is_read_when_the_verb_has_returned() {
         mr: region.mr(),
     };
     again.0.rebind(Some((opened, region)));
-    // SAFETY: the window is live, and nobody else uses it.
+    // SAFETY: the window is live, and nothing else uses it.
     unsafe { (*again.0.core().mw).rkey = KEY };
     let mut entry = WindowEntry(again.0);
     entry.completed(true);
     assert_eq!(entry.0.core().rkey, KEY);
 }
 
-/// What was refused comes back, but from librxe, which may have posted it. Then the queue takes no
-/// more.
+/// A failed bind returns its window, except from librxe, which may have posted it. Then the queue
+/// accepts no more work.
 /// Proves R19.10.
 #[test]
 fn who_refuses_has_posted_nothing_but_librxe() {

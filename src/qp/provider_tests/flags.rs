@@ -1,9 +1,9 @@
-//! The flags and elements that each way to post hands over.
+//! The flags and elements that each posting function passes to the provider.
 
 use super::*;
 
-/// Notes flags and number of elements of each work request, and refuses them all, so that their
-/// entries come back.
+/// Records flags and number of elements of each work request, and rejects them all, so that their
+/// entries are returned.
 unsafe extern "C" fn noting(
     _: *mut ibv_qp,
     first: *mut ibv_send_wr,
@@ -11,17 +11,17 @@ unsafe extern "C" fn noting(
 ) -> c_int {
     let mut wr = first;
     while !wr.is_null() {
-        // SAFETY: the caller gives a list of work requests.
+        // SAFETY: the caller passes a list of work requests.
         let this = unsafe { &*wr };
         POSTED.with_borrow_mut(|posted| posted.push((this.send_flags, this.num_sge)));
         wr = this.next;
     }
-    // SAFETY: the caller gives a writable pointer.
+    // SAFETY: the caller passes a writable pointer.
     unsafe { *bad = first };
     libc::ENOMEM
 }
 
-/// A queue pair of 4 sends that is said to be in RTS, and whose provider notes.
+/// A queue pair of 4 sends that claims to be in RTS, and whose provider records posts.
 struct Noted<P: Profile> {
     qp: QueuePair<Rc, Rts, P>,
     pd: ProtectionDomain,
@@ -39,13 +39,13 @@ impl<P: Profile<Receive = OwnRq, Threads = AnyThread>> Noted<P> {
         let qp: QueuePair<Rc, Rts, P> = QueuePair::from_core(qp.core);
         // SAFETY: the queue pair is alive.
         let context = unsafe { (*qp.core.qp()).context };
-        // SAFETY: its context is, too, and nobody else uses it.
+        // SAFETY: its context is, too, and nothing else uses it.
         unsafe { (*context).ops.post_send = Some(noting) };
         Noted { qp, pd, pool, _cq: cq }
     }
 }
 
-/// Three sends, of which one waits, one wakes the peer and one does neither.
+/// Three sends: one with a fence, one solicited, and one plain.
 macro_rules! three {
     ($n:ident) => {{
         let buf = || $n.pool.take().unwrap();
@@ -58,7 +58,7 @@ macro_rules! three {
     }};
 }
 
-/// Every way to post, in a profile where the last work request of a list has `$last` besides.
+/// Every posting function, in a profile that adds `$last` to the last work request of a list.
 macro_rules! every_way {
     ($profile:ty, $last:expr) => {{
         let mut n = Noted::<$profile>::new();
@@ -158,19 +158,19 @@ fn the_flags_and_elements_of_the_callers_books() {
     let piece = |range| wr::Piece::new(&region, range).unwrap();
     let two = || wr::Sge::new(1, [piece(0..4), piece(4..8)]);
     let one = || wr::Sge::new(2, [piece(0..4)]);
-    // SAFETY: nothing is posted, as the provider refuses.
+    // SAFETY: nothing is posted, because the provider rejects it.
     let _ = unsafe { n.qp.post_send_unchecked(wr::Send::new(two())) }.unwrap_err();
-    // SAFETY: nothing is posted, as the provider refuses.
+    // SAFETY: nothing is posted, because the provider rejects it.
     let _ =
         unsafe { n.qp.post_send_unchecked(wr::Send::new(one().inline()).signaled()) }.unwrap_err();
-    // SAFETY: nothing is posted, as the provider refuses.
+    // SAFETY: nothing is posted, because the provider rejects it.
     let _ = unsafe { n.qp.post_send_unchecked(wr::Send::new(one().inline()).fence()) }.unwrap_err();
     assert_eq!(POSTED.take(), [(0, 2), (INLINE | SIGNALED, 1), (INLINE | FENCE, 1)]);
-    // As many as there are slots, and not one more.
+    // Exactly as many as there are slots.
     let mut slots = SendSlots::<3, 2>::new();
     let (verb, errno) = ("ibv_post_send", libc::ENOMEM);
     let refused = RawPostError { verb, errno, bad_wr: Some(0) };
-    // SAFETY: nothing is posted, as the provider refuses.
+    // SAFETY: nothing is posted, because the provider rejects it.
     let list = |qp: &mut QueuePair<_, _, _>, slots: &mut _, n| unsafe {
         qp.post_send_list_unchecked(slots, n, |i| {
             wr::Send::new(wr::Sge::new(i as u64, [piece(0..4)]))
@@ -187,7 +187,7 @@ fn the_flags_and_elements_of_the_callers_books() {
     assert_eq!(POSTED.take(), []);
 }
 
-/// A prepared work request has the flags that it was filled with last, and those of the post.
+/// A prepared work request has the flags that it was last filled with, and the flags of the post.
 #[test]
 fn the_flags_of_what_is_prepared() {
     let mut n = Noted::<Chosen>::new();
@@ -205,8 +205,8 @@ fn the_flags_of_what_is_prepared() {
     assert_eq!(flags(), [INLINE | SOLICITED | FENCE | SIGNALED]);
 }
 
-/// A bind and LOCAL_INV have no elements, and no flags unless they are asked for. (Where READs may
-/// go to open memory, each work request is signaled by itself; R18.18.)
+/// A bind and LOCAL_INV have no elements, and only requested flags. (If READs may write to open
+/// memory, each work request is signaled by itself; R18.18.)
 /// Proves R18.18.
 #[test]
 fn the_flags_and_elements_of_windows() {

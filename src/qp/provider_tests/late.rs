@@ -1,8 +1,8 @@
-//! Completions that come late, and what a drain makes of them.
+//! Late completions, and how a drain handles them.
 
 use super::*;
 
-/// The device has no room for the send that a drain posts: it waits until there is.
+/// The device has no room for the send that a drain posts, so the drain waits until there is room.
 #[test]
 fn a_drain_whose_last_send_finds_no_room_at_first() {
     let mut it = Alone::<Chosen>::new();
@@ -16,7 +16,7 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     ANSWER.set(Answer::From(0));
     // SAFETY: the queue pair is alive.
     let context = unsafe { (*qp.core.qp()).context };
-    // SAFETY: its context is, too, and nobody else uses it.
+    // SAFETY: its context is, too, and nothing else uses it.
     let own = unsafe { (*context).ops.poll_cq.replace(poll_then_room) };
     // Longer than the ring.
     LATE.set((own, 400));
@@ -27,7 +27,7 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     })
     .unwrap();
     assert_eq!((found, qp.sends_outstanding(), pool.available()), (vec![0, 1, 2], 0, 16));
-    // As good as any: what is posted now is flushed, in order.
+    // The queue works like any other: new work requests are flushed, in order.
     for i in 3..6 {
         let mut buf = pool.take().unwrap();
         buf.copy_from(&[i]).unwrap();
@@ -42,8 +42,8 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     assert_eq!((found, qp.sends_outstanding(), pool.available()), (vec![3, 4, 5], 0, 16));
 }
 
-/// Nobody knows what the device has after a post without an outcome, of sends or of receives: no
-/// drain waits for it.
+/// After a post with unknown outcome, of sends or of receives, it is unknown what the device has.
+/// No drain waits for it.
 #[test]
 fn a_queue_of_unknown_outcome_is_not_drained() {
     for sends in [true, false] {
@@ -60,19 +60,19 @@ fn a_queue_of_unknown_outcome_is_not_drained() {
     }
 }
 
-/// Finds nothing some times, and then there is room.
+/// Returns 0 a few times, and then there is room.
 unsafe extern "C" fn poll_then_room(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
     if LATE.get().1 == 1 {
         ANSWER.set(Answer::Device);
     }
-    // SAFETY: the arguments are those of a poll, whose contract the caller keeps.
+    // SAFETY: the arguments come from the caller, which keeps the contract of a poll.
     unsafe { poll_late(cq, entries, wc) }
 }
 
 type PollCq = unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int;
 
 thread_local! {
-    /// The device's own poll, and how many polls find nothing before it is asked.
+    /// The device's own poll, and how many polls return 0 before it is called.
     static LATE: Cell<(Option<PollCq>, u32)> = const { Cell::new((None, 0)) };
 }
 
@@ -82,12 +82,13 @@ unsafe extern "C" fn poll_late(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc)
         LATE.set((poll, left - 1));
         return 0;
     }
-    // SAFETY: the arguments are the caller's, who keeps the contract of the device's own poll.
+    // SAFETY: the arguments come from the caller, which keeps the contract of the device's
+    // poll.
     poll.map_or(0, |poll| unsafe { poll(cq, entries, wc) })
 }
 
-/// A queue pair died, a poll finds nothing, and then there are completions of another after all:
-/// each comes, once and in order, whichever way one polls.
+/// After a queue pair ended, a poll finds nothing, and then there are completions of another after
+/// all. Each is returned once and in order, by each way to poll.
 #[test]
 fn what_a_second_look_finds_comes_once() {
     for way in 0..3 {
@@ -109,7 +110,7 @@ fn what_a_second_look_finds_comes_once() {
         drop(dead);
         // SAFETY: the queue pair is alive.
         let context = unsafe { (*qp.core.qp()).context };
-        // SAFETY: its context is, too, and nobody else uses it.
+        // SAFETY: its context is, too, and nothing else uses it.
         let own = unsafe { (*context).ops.poll_cq.replace(poll_late) };
         LATE.set((own, 1));
         let (mut seen, mut empty) = (Vec::new(), 0);
@@ -132,14 +133,14 @@ fn what_a_second_look_finds_comes_once() {
     }
 }
 
-/// What a work request is, as far as a drain's own send has it.
+/// The fields of a drain's sentinel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     opcode: u32,
     flags: u32,
     elements: i32,
     has_ah: bool,
-    /// Whether it goes to QP 0 or a privileged Q_Key, where programs may not send.
+    /// Whether it is addressed to QP 0 or has a privileged Q_Key, which programs may not use.
     is_privileged: bool,
 }
 
@@ -152,7 +153,7 @@ unsafe extern "C" fn noting_forms(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the caller gives a work request, and on UD it has that part of the union.
+    // SAFETY: the caller passes a work request, and on UD it has that part of the union.
     let (wr, ud) = unsafe { (&*first, (*first).wr.ud) };
     let form = Form {
         opcode: wr.opcode,
@@ -162,11 +163,13 @@ unsafe extern "C" fn noting_forms(
         is_privileged: ud.remote_qpn == 0 || ud.remote_qkey >> 31 != 0,
     };
     FORMS.with_borrow_mut(|forms| forms.push(form));
-    // SAFETY: the arguments are the caller's, who keeps the contract of the device's own function.
+    // SAFETY: the arguments come from the caller, which keeps the contract of the device's
+    // function.
     OWN.get().0.map_or(0, |post| unsafe { post(qp, first, bad) })
 }
 
-/// A device may look at what it will only flush, so a drain's own send is one that it could send.
+/// A device may check work requests that it only flushes, so the sentinel of a drain is one that it
+/// could send.
 #[test]
 fn what_a_drain_sends() {
     let context = Fabric::new().open_device();
@@ -187,12 +190,12 @@ fn what_a_drain_sends() {
     let _ = qp.post_send_unsignaled(wr::Send::inline(b"never told of").to(to)).unwrap();
     // SAFETY: the queue pair is alive.
     let context = unsafe { (*qp.core.qp()).context };
-    // SAFETY: its context is, too, and nobody else uses it.
+    // SAFETY: its context is, too, and nothing else uses it.
     let own = unsafe { (*context).ops.post_send.replace(noting_forms) };
     OWN.set((own, None));
     qp.post_recv(crate::wr::Recv::empty()).unwrap();
     let mut qp = qp.to_error().unwrap();
-    // Receives need none.
+    // Receives need no sentinel.
     qp.drain(&mut receives, |_| panic!("there is no entry")).unwrap();
     assert_eq!((FORMS.take(), qp.sends_outstanding()), (vec![], 1));
     qp.drain(&mut sends, |_| panic!("inline data has no entry")).unwrap();
@@ -204,16 +207,17 @@ fn what_a_drain_sends() {
 }
 
 unsafe extern "C" fn poll_with_reason(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: the arguments are the caller's, who keeps the contract of the device's own poll.
+    // SAFETY: the arguments come from the caller, which keeps the contract of the device's
+    // poll.
     let count = LATE.get().0.map_or(0, |poll| unsafe { poll(cq, entries, wc) });
     for i in 0..count.max(0) as usize {
-        // SAFETY: the device wrote so many.
+        // SAFETY: the device wrote this number of completions.
         unsafe { (*wc.add(i)).vendor_err = 0x77 + i as u32 };
     }
     count
 }
 
-/// The vendor's own reason of a failure is passed on.
+/// The vendor's error code of a failure is passed on.
 #[test]
 fn a_failure_has_the_vendors_reason() {
     let mut it = Alone::<DefaultProfile>::new();
@@ -223,7 +227,7 @@ fn a_failure_has_the_vendors_reason() {
     let qp = it.qp.to_error().unwrap();
     // SAFETY: the queue pair is alive.
     let context = unsafe { (*qp.core.qp()).context };
-    // SAFETY: its context is, too, and nobody else uses it.
+    // SAFETY: its context is, too, and nothing else uses it.
     let own = unsafe { (*context).ops.poll_cq.replace(poll_with_reason) };
     LATE.set((own, 0));
     let reasons = it.cq.poll().unwrap().map(|done| done.status().unwrap_err().vendor_err);

@@ -1,6 +1,7 @@
-//! What reaches the provider: each field of a work request that a program asked for, and no other.
+//! The fields of a work request that reach the provider: each field that a program requested, and
+//! no others.
 
-#![allow(unsafe_code)] // puts a provider's function in place
+#![allow(unsafe_code)] // replaces functions of a provider
 
 mod binds;
 mod flags;
@@ -30,25 +31,25 @@ thread_local! {
     static POSTED: RefCell<Vec<(u32, i32)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The flags of what was posted since the last call.
+/// The flags of the work requests posted since the last call.
 fn flags() -> Vec<u32> {
     POSTED.take().into_iter().map(|(flags, _)| flags).collect()
 }
 
-/// How a provider refuses, for the next posts.
+/// How a provider answers the next posts.
 #[derive(Clone, Copy)]
 enum Answer {
-    /// It does not: the device is asked.
+    /// It passes them to the device.
     Device,
-    /// From the work request of this index on.
+    /// It rejects them from the work request of this index on.
     From(usize),
-    /// It does not say from where.
+    /// It fails without `bad_wr`.
     Silent,
-    /// All of it, with this return value and this errno.
+    /// It rejects all of them, with this return value and this errno.
     Code(c_int, c_int),
 }
 
-/// A return value, with the thread's errno.
+/// Returns a value, and sets the thread's errno.
 fn coded(code: c_int, errno: c_int) -> c_int {
     // SAFETY: the location is this thread's own errno, always writable.
     unsafe { *libc::__errno_location() = errno };
@@ -68,23 +69,23 @@ unsafe extern "C" fn answering_sends(
     first: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the caller gives a list of work requests.
+    // SAFETY: the caller passes a list of work requests.
     let wr = unsafe { &*first };
     POSTED.with_borrow_mut(|posted| posted.push((wr.send_flags, wr.num_sge)));
     match ANSWER.get() {
-        // SAFETY: the arguments are the caller's, who keeps the contract of the device's own
+        // SAFETY: the arguments come from the caller, which keeps the contract of the device's
         // function.
         Answer::Device => OWN.get().0.map_or(0, |post| unsafe { post(qp, first, bad) }),
         Answer::Silent => libc::EINVAL,
         Answer::Code(code, errno) => {
-            // SAFETY: the caller gives a place to write to.
+            // SAFETY: the caller passes a place to write to.
             unsafe { *bad = first };
             coded(code, errno)
         }
         Answer::From(index) => {
-            // SAFETY: the list has so many.
+            // SAFETY: the list has this number of work requests.
             let refused = (0..index).fold(first, |wr, _| unsafe { (*wr).next });
-            // SAFETY: the caller gives a place to write to.
+            // SAFETY: the caller passes a place to write to.
             unsafe { *bad = refused };
             libc::ENOMEM
         }
@@ -97,26 +98,26 @@ unsafe extern "C" fn answering_receives(
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
     match ANSWER.get() {
-        // SAFETY: the arguments are the caller's, who keeps the contract of the device's own
+        // SAFETY: the arguments come from the caller, which keeps the contract of the device's
         // function.
         Answer::Device => OWN.get().1.map_or(0, |post| unsafe { post(qp, first, bad) }),
         Answer::Silent => libc::EINVAL,
         Answer::Code(code, errno) => {
-            // SAFETY: the caller gives a place to write to.
+            // SAFETY: the caller passes a place to write to.
             unsafe { *bad = first };
             coded(code, errno)
         }
         Answer::From(index) => {
-            // SAFETY: the list has so many.
+            // SAFETY: the list has this number of work requests.
             let refused = (0..index).fold(first, |wr, _| unsafe { (*wr).next });
-            // SAFETY: the caller gives a place to write to.
+            // SAFETY: the caller passes a place to write to.
             unsafe { *bad = refused };
             libc::ENOMEM
         }
     }
 }
 
-/// A queue pair that is its own peer, on a device whose answers are chosen.
+/// A queue pair that is its own peer, on a device with chosen answers.
 struct Alone<P: Profile> {
     qp: QueuePair<Rc, Rts, P>,
     cq: CompletionQueue<P::Entry>,
@@ -138,7 +139,7 @@ impl<P: Profile<Receive = OwnRq, Initiator = Reads, Threads = AnyThread>> Alone<
         let qp = qp.modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
         // SAFETY: the queue pair is alive.
         let context = unsafe { (*qp.core.qp()).context };
-        // SAFETY: its context is, too, and nobody else uses it.
+        // SAFETY: its context is, too, and nothing else uses it.
         let ops = unsafe { &mut (*context).ops };
         OWN.set((
             ops.post_send.replace(answering_sends),
@@ -159,7 +160,7 @@ impl<P: Profile<Receive = OwnRq, Initiator = Reads, Threads = AnyThread>> Alone<
     }
 }
 
-/// Everything that was posted is back, and says what it is.
+/// The labels of the returned buffers.
 fn labels(bufs: impl Iterator<Item = Buf>) -> Vec<u8> {
     bufs.map(|buf| buf[0]).collect()
 }

@@ -1,4 +1,4 @@
-//! What comes back when the provider refuses a list, or says nothing of it.
+//! The returned buffers when the provider rejects a list, with or without `bad_wr`.
 
 use super::*;
 use crate::memory::header::Handle;
@@ -22,7 +22,8 @@ fn a_buffer_that_was_sent_and_became_empty_is_no_element() {
     }
 }
 
-/// C's manual pages say an errno. Some providers return -1 and set errno, or have a kernel's sign.
+/// C's manual pages specify an errno. Some providers return -1 and set errno, or use the kernel's
+/// sign.
 #[test]
 fn a_refusal_is_an_errno_however_the_provider_returns_it() {
     let refused = PostErrorKind::Refused { errno: libc::EINVAL };
@@ -37,13 +38,13 @@ fn a_refusal_is_an_errno_however_the_provider_returns_it() {
         ANSWER.set(Answer::Code(code, errno));
         let region = it.pd.register::<LocalWrite>(8).unwrap();
         let sge = wr::Sge::new(1, [wr::Piece::new(&region, 0..4).unwrap()]);
-        // SAFETY: nothing is posted, as the provider refuses.
+        // SAFETY: nothing is posted, because the provider rejects it.
         let error = unsafe { it.qp.post_send_unchecked(wr::Send::new(sge)) }.unwrap_err();
         assert_eq!((error.errno, error.bad_wr), (libc::EINVAL, Some(0)), "{code}");
     }
 }
 
-/// A refusal at each index of lists of sends, where the counters have been around once.
+/// Rejects lists of sends at each index, after the counters have wrapped once.
 fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
     mut finish: impl FnMut(&mut Alone<P>),
 ) where
@@ -106,7 +107,7 @@ fn receives_refused_from_each_index_on() {
         let mut it = Alone::<DefaultProfile>::new();
         let mut bufs = it.bufs(n as u8);
         if n == 1 {
-            // Received into once, so that nothing need be looked at.
+            // Received into once, so that the post needs no checks.
             it.qp.post_recv(wr::Recv::new(bufs.remove(0))).unwrap();
             it.qp.post_send(wr::Send::inline(&[0])).unwrap();
             while bufs.is_empty() {
@@ -134,7 +135,7 @@ fn receives_refused_from_each_index_on() {
         assert!(back.iter().all(|buf| buf.header().counter().is_null()), "with no queue");
         assert_eq!(labels(back.into_iter()), (accepted as u8..n as u8).collect::<Vec<_>>());
         assert_eq!((it.qp.recvs_outstanding(), it.qp.recv_room()), (accepted, 8 - accepted));
-        // As good as any queue, but for what was taken.
+        // Like any queue, except for the room that is taken.
         ANSWER.set(Answer::Device);
         for buf in it.bufs(8 - accepted as u8) {
             it.qp.post_recv(wr::Recv::new(buf)).unwrap();
@@ -187,7 +188,7 @@ fn a_shared_receive_queue_after_one_of_unknown_outcome() {
     let mut srq: SharedReceiveQueue<Rc> = it.pd.create_srq(&it.pool).unwrap();
     // SAFETY: the queue pair is alive.
     let context = unsafe { (*it.qp.core.qp()).context };
-    // SAFETY: its context is, too, and nobody else uses it.
+    // SAFETY: its context is, too, and nothing else uses it.
     let own = unsafe { (*context).ops.post_srq_recv.replace(silent_srq) };
     let error = srq.post_srq_recv(wr::Recv::new(it.pool.take().unwrap())).unwrap_err();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The attributes of transitions of XRC. Second paths to a peer are not offered here.
+//! The attributes of XRC transitions. Alternate paths are not supported here.
 
 use crate::device::AddressVector;
 use crate::memory::remote::by_fields;
@@ -10,8 +10,8 @@ use crate::terms::bounded::{
 };
 
 attributes! {
-    /// INIT -> RTR of an initiator of XRC (ibv_modify_qp(3)): as RC's, without what is for requests
-    /// of the peer's. [`XrcTarget`](crate::qp::XrcTarget) has an example.
+    /// INIT -> RTR of an initiator of XRC (ibv_modify_qp(3)): like RC, without the attributes for
+    /// requests of the peer. [`XrcTarget`](crate::qp::XrcTarget) has an example.
     pub struct XrcRtr {
         /// The address vector of the target's port.
         pub address: AddressVector,
@@ -21,36 +21,39 @@ attributes! {
         pub dest_qpn: Qpn,
         /// The target's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
         pub rq_psn: Psn,
-        /// The rights of peers, of which an initiator has none that ask.
+        /// Access rights of peers. They have no effect, because an initiator's peer sends no
+        /// requests.
         pub access: Option<QpAccess> = None,
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16> = None,
     } new {
-        /// The values of rdma-core's examples: MTU 1024.
+        /// Uses the MTU of rdma-core's examples, 1024.
     }
 
-    /// RTR -> RTS of an initiator of XRC (ibv_modify_qp(3)): as [`RcRts`](crate::qp::RcRts).
+    /// RTR -> RTS of an initiator of XRC (ibv_modify_qp(3)): like [`RcRts`](crate::qp::RcRts).
     pub struct XrcRts<P> {
-        /// How long to wait for an acknowledgement.
+        /// The time-out for an acknowledgement.
         pub timeout: Timeout = Timeout::MS_67,
         /// Transport retries.
         pub retry_cnt: RetryCount = RetryCount::SIX,
         /// RNR retries.
         pub rnr_retry: RnrRetry = RnrRetry::SIX,
-        /// The first PSN that is sent.
+        /// The first PSN to send.
         pub sq_psn: Psn,
-        /// Reads and atomics that may be outstanding.
+        /// The maximum number of outstanding reads and atomics.
         pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
         /// Optional attributes.
         pub optional: XrcRtsOptional = XrcRtsOptional::default(),
     } new {
-        /// The values of [`RcRts::new`](crate::qp::RcRts::new).
+        /// Uses the values of [`RcRts::new`](crate::qp::RcRts::new).
     }
 
-    /// Optional attributes of an initiator of XRC, on the way to RTS and in it (ibv_modify_qp(3)).
+    /// Optional attributes of an initiator of XRC, for transitions to RTS and within RTS
+    /// (ibv_modify_qp(3)).
     #[non_exhaustive]
     pub struct XrcRtsOptional: Default {
-        /// The rights of peers, of which an initiator has none that ask.
+        /// Access rights of peers. They have no effect, because an initiator's peer sends no
+        /// requests.
         pub access: Option<QpAccess>,
     }
 
@@ -71,15 +74,16 @@ attributes! {
         pub port: Option<u8>,
         /// The address vector of the target's port.
         pub address: Option<AddressVector>,
-        /// How long to wait for an acknowledgement.
+        /// The time-out for an acknowledgement.
         pub timeout: Option<Timeout>,
         /// Transport retries.
         pub retry_cnt: Option<RetryCount>,
         /// RNR retries.
         pub rnr_retry: Option<RnrRetry>,
-        /// Reads and atomics that may be outstanding.
+        /// The maximum number of outstanding reads and atomics.
         pub max_rd_atomic: Option<<P::Initiator as Initiator>::Depth>,
-        /// The rights of peers, of which an initiator has none that ask.
+        /// Access rights of peers. They have no effect, because an initiator's peer sends no
+        /// requests.
         pub access: Option<QpAccess>,
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
@@ -96,32 +100,32 @@ attributes! {
         pub dest_qpn: Qpn,
         /// The initiator's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
         pub rq_psn: Psn,
-        /// Reads and atomics that the initiator may have outstanding
+        /// The number of reads and atomics that the initiator may have outstanding
         /// ([R4.7](crate::guide::rules#r4-7)).
         pub max_dest_rd_atomic: ResponderDepth = ResponderDepth::ONE,
-        /// How long the initiator waits when there is no receive.
+        /// How long the initiator waits before a retry if no receive is posted.
         pub min_rnr_timer: MinRnrTimer = MinRnrTimer::MS_82,
-        /// The rights of the initiator.
+        /// Access rights of the initiator.
         pub access: Option<QpAccess> = None,
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16> = None,
     } new {
-        /// The values of [`RcRtr::new`](crate::qp::RcRtr::new).
+        /// Uses the values of [`RcRtr::new`](crate::qp::RcRtr::new).
     }
 
-    /// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target serves in RTR already, and sends
-    /// nothing in RTS: some programs go there all the same.
+    /// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target works in RTR already, and sends
+    /// nothing in RTS, but some programs make this transition.
     pub struct XrcTargetRts {
-        /// How long to wait for an acknowledgement.
+        /// The time-out for an acknowledgement.
         pub timeout: Timeout = Timeout::MS_67,
-        /// The first PSN that is sent.
+        /// The first PSN to send.
         pub sq_psn: Psn,
-        /// The rights of the initiator.
+        /// Access rights of the initiator.
         pub access: Option<QpAccess> = None,
-        /// How long the initiator waits when there is no receive.
+        /// How long the initiator waits before a retry if no receive is posted.
         pub min_rnr_timer: Option<MinRnrTimer> = None,
     } new {
-        /// With a timeout of 67 ms (exponent 14).
+        /// Uses a timeout of 67 ms (exponent 14).
     }
 }
 

@@ -18,22 +18,21 @@ use crate::sys::types::ibv_qp;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 
-/// A target of XRC (`ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`) in state `S`: the far end of the
-/// connection of an initiator, which is a `QueuePair<Xrc, S, P>`.
+/// A target of XRC (`ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`) in state `S`: the passive end of a
+/// connection, whose other end is an initiator, a `QueuePair<Xrc, S, P>`.
 ///
-/// It has neither queue: nothing is posted to it, it completes nothing, and there is nothing to
-/// drain. Each message names by number the [shared receive
-/// queue](XrcDomain::create_srq) that it is received by, one of the target's own
-/// [`XrcDomain`], and completes in that queue's completion queue. A number of no such queue is
-/// refused: the initiator's work request fails with
-/// [`RemInvReq`](crate::completion::WcStatus::RemInvReq), and both ends are in the error state
+/// It has no queues: you cannot post to it, it has no completions, and it needs no drain. Each
+/// message contains the number of the [shared receive queue](XrcDomain::create_srq) that receives
+/// it, and completes on that queue's completion queue. The shared receive queue must be in the
+/// target's [`XrcDomain`]. Other numbers are rejected: the initiator's work request fails with
+/// [`RemInvReq`](crate::completion::WcStatus::RemInvReq), and both ends move to the error state
 /// ([R26.4](crate::guide::rules#r26-4)).
 ///
-/// So n processes on each of m hosts need one initiator for each host, where RC needs one queue
-/// pair for each process there. A target serves from RTR on.
+/// So each of n processes needs one initiator for each of m hosts, while RC needs one queue pair
+/// for each process on those hosts. A target works from RTR on.
 ///
-/// A target of another process is not opened (`ibv_open_qp`): both would move the same queue pair,
-/// and the state in the type of each would not be what that program did.
+/// A target of another process cannot be opened (`ibv_open_qp`). Both processes would change the
+/// state of the same queue pair, so the state in the type would be wrong.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -42,7 +41,7 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 ///
 /// profile! { Initiating { receive: NoRq } }
 ///
-/// // A host with two programs, which share a domain and have a shared receive queue each:
+/// // A host with two programs, which share a domain and have one shared receive queue each:
 /// let host = Fabric::new().open_device();
 /// let can = host.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
 /// let domain = host.open_xrcd(&can, XrcdFile::Private)?;
@@ -54,7 +53,7 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
 /// other.post_srq_recv(wr::Recv::new(other_pool.take().ok_or("no buffer")?))?;
 ///
-/// // One connection reaches both. (The initiator is elsewhere, usually.)
+/// // One connection reaches both. (The initiator is usually on another host.)
 /// let target: XrcTarget<Reset> = domain.create_target()?;
 /// let mut sent = host.create_cq(8)?;
 /// let initiator = pd.create_xrc_initiator::<Initiating>(&can, &sent, 4)?;
@@ -78,7 +77,7 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// There is nothing to post:
+/// You cannot post to it:
 ///
 /// ```compile_fail,E0599
 /// # use proverbs::prelude::*;
@@ -90,13 +89,13 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 #[doc(alias("ibv_qp_init_attr_ex", "xrcd"))]
 pub struct XrcTarget<S: State> {
     handle: handle::XrcTarget,
-    /// The port, once a transition set it; 0 before.
+    /// The port after a transition set it; 0 before.
     port: u8,
     _state: PhantomData<S>,
 }
 
 impl XrcDomain {
-    /// Creates a target in this domain (`ibv_create_qp_ex`), which keeps it open.
+    /// Creates a target in this domain (`ibv_create_qp_ex`) and keeps the domain open.
     /// [`XrcTarget`] has an example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -129,14 +128,13 @@ impl<S: State> XrcTarget<S> {
         self.port
     }
 
-    /// The queue pair number: what the initiator is connected to, and what completions of receives
-    /// have as the number of the queue pair.
+    /// The queue pair number. The initiator connects to it, and completions of receives contain it.
     pub fn qp_num(&self) -> u32 {
         // SAFETY: the handle keeps the queue pair alive.
         unsafe { (*self.as_ptr()).qp_num }
     }
 
-    /// The attributes that the device reports now (`ibv_query_qp`).
+    /// Returns the current attributes from the device (`ibv_query_qp`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -148,14 +146,14 @@ impl<S: State> XrcTarget<S> {
         Ok(QpAttr::from_c(&c))
     }
 
-    /// Moves the target by `attr` (`ibv_modify_qp`).
+    /// Moves the target to another state with `attr` (`ibv_modify_qp`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// The target is given back in its old state: [`Os`](crate::ErrorKind::Os) with the errno,
-    /// EINVAL if the device refuses a value; [`Limit`](crate::ErrorKind::Limit) if path bits exceed
-    /// those of the port ([R24.9](crate::guide::rules#r24-9)).
+    /// The target, in its old state, with [`Os`](crate::ErrorKind::Os) and the errno: EINVAL if the
+    /// device rejects a value. [`Limit`](crate::ErrorKind::Limit) if path bits exceed the path bits
+    /// of the port ([R24.9](crate::guide::rules#r24-9)).
     pub fn modify<A: TargetTransition<S>>(
         self,
         attr: A,
@@ -172,12 +170,11 @@ impl<S: State> XrcTarget<S> {
         self.modify_to(filled, port)
     }
 
-    /// Moves the target to the error state: what comes is refused. Not from RESET
-    /// ([R8.1](crate::guide::rules#r8-1)).
+    /// Moves the target to the error state, in which it rejects all messages. This is not possible
+    /// from RESET ([R8.1](crate::guide::rules#r8-1)).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is
-    /// gone.
+    /// The target, with [`Os`](crate::ErrorKind::Os) and the errno: the device is gone.
     pub fn to_error(self) -> Result<XrcTarget<Err>, Refused<Self>>
     where
         Self: Allows<call::ToError>,
@@ -197,26 +194,25 @@ impl<S: State> XrcTarget<S> {
     /// ```
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is
-    /// gone.
+    /// The target, with [`Os`](crate::ErrorKind::Os) and the errno: the device is gone.
     pub fn reset(self) -> Result<XrcTarget<Reset>, Refused<Self>> {
         self.move_to()
     }
 
-    /// Moves it with nothing but the state.
+    /// Moves it to a state without other attributes.
     fn move_to<To: State>(self) -> Result<XrcTarget<To>, Refused<Self>> {
         let port = self.port;
         self.modify_to(Attr::new(To::STATE), port)
     }
 
-    /// Moves it to `To`, which `attr` names, at this port.
+    /// Moves it to `To`, which `attr` contains, at this port.
     fn modify_to<To: State>(
         self,
         mut attr: Attr,
         port: u8,
     ) -> Result<XrcTarget<To>, Refused<Self>> {
         let modify = self.handle.control().modify_qp;
-        // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
+        // SAFETY: the queue pair is live, and the fields of `attr` in the mask are set.
         match unsafe { modify(self.as_ptr(), &mut attr.c, attr.mask as i32) } {
             Ok(()) => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
             Result::Err(errno) => {
@@ -228,13 +224,14 @@ impl<S: State> XrcTarget<S> {
         }
     }
 
-    /// Destroys the target (`ibv_destroy_qp`). It has no buffers: receives that it used complete in
-    /// the completion queues of their shared receive queues, and the others stay posted there.
+    /// Destroys the target (`ibv_destroy_qp`). It has no buffers: the receives that it used
+    /// complete on the completion queues of their shared receive queues, and the others stay posted
+    /// there.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back.
+    /// The target, with [`Os`](crate::ErrorKind::Os) and the errno.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         let closed = self.handle.close();
         closed.map_err(|errno| Refused::new(self, Error::os("ibv_destroy_qp", errno, "")))
@@ -244,15 +241,15 @@ impl<S: State> XrcTarget<S> {
 impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(), S::NAME);
 
 /// Attributes that move a [target of XRC](XrcTarget) from state `S` to [`To`](TargetTransition::To)
-/// (ibv_modify_qp(3)). There are no others: [`to_error`](XrcTarget::to_error) and
-/// [`reset`](XrcTarget::reset) need none ([R26.3](crate::guide::rules#r26-3)).
+/// (ibv_modify_qp(3)). [`to_error`](XrcTarget::to_error) and [`reset`](XrcTarget::reset) need no
+/// attributes ([R26.3](crate::guide::rules#r26-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::qp::{TargetTransition, XrcTarget, XrcTargetRts};
 /// use proverbs::state::State;
 /// # let proverbs::loopback::XrcPair { target, .. } = proverbs::loopback::xrc_pair()?;
-/// /// A step of a target, with a word about it.
+/// /// A transition of a target, with a log message.
 /// fn step<S: State, A: TargetTransition<S>>(
 ///     target: XrcTarget<S>,
 ///     attr: A,
@@ -270,7 +267,7 @@ impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(),
     note = "the way is RESET -> INIT -> RTR by `ConnectedInit` and `XrcTargetRtr`, and to RTS by `XrcTargetRts`, which nothing needs"
 )]
 pub trait TargetTransition<S: State>: Fill {
-    /// The state that it leads to.
+    /// The state after the transition.
     type To: State;
 }
 

@@ -71,7 +71,7 @@ impl On {
             (On::Iwarp, "R24.4") => {
                 &["immediates nor atomics", "no atomics", "READs into one element"]
             }
-            (On::Iwarp, "R24.5") => &["which has no transitions of the program's"],
+            (On::Iwarp, "R24.5") => &["which has no transitions by the program"],
             (On::Iwarp, "R24.6") => &["(R24.6)"],
             (On::Iwarp, "R15.1") => &["no such extended posting"],
             (On::Iwarp, _) => panic!("{rule} has no failure message"),

@@ -1,6 +1,6 @@
-//! What a peer is told of a target.
+//! The endpoint of a target, which is sent to the peer.
 
-#![allow(unsafe_code)] // passes verbs on
+#![allow(unsafe_code)] // forwards verbs
 
 use crate::provider_tests::device_with;
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use crate::prelude::*;
 use crate::sys::control::Control;
 use crate::terms::bounded::SrqNum;
 
-/// What a peer is told of a target is its port's.
+/// The endpoint of a target has the attributes of its port.
 #[test]
 fn an_endpoint_is_of_its_port() {
     thread_local! {
@@ -21,7 +21,7 @@ fn an_endpoint_is_of_its_port() {
     let control = Control {
         query_port: |context, port| {
             ASKED.set(port);
-            // SAFETY: the arguments are the caller's, but for the port, which exists.
+            // SAFETY: the arguments come from the caller, except for the port, which exists.
             unsafe { (LOOPBACK.query_port)(context, 1) }
         },
         ..LOOPBACK
