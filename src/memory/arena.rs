@@ -59,7 +59,7 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 ///
 /// # Fragmentation
 ///
-/// A dropped buffer is merged with free neighbors on both sides, so an arena without buffers is
+/// A dropped buffer is merged with free neighbours on both sides, so an arena without buffers is
 /// always one block. A take uses the start of a free block that is long enough and, within a factor
 /// of 9/8, no longer than needed. It fails only if no free block is [long enough](Self::longest),
 /// or if all headers are in use. As in every heap, long-lived buffers of different lengths may

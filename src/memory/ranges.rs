@@ -1,9 +1,9 @@
 //! Divides a range of bytes into blocks of any length, and merges freed blocks.
 //!
-//! Segregated fits with boundary tags, which are stored out of line: each block knows its neighbors
-//! by address, and free blocks are in lists by size. A class covers one eighth of a power of two,
-//! so a block from a higher class than the requested size always fits. Freed blocks are merged with
-//! free neighbors at once, so no two free blocks are adjacent.
+//! Segregated fits with boundary tags, which are stored out of line: each block knows its
+//! neighbours by address, and free blocks are in lists by size. A class covers one eighth of a
+//! power of two, so a block from a higher class than the requested size always fits. Freed blocks
+//! are merged with free neighbours at once, so no two free blocks are adjacent.
 //!
 //! Nothing is allocated after `new`.
 
@@ -25,10 +25,10 @@ const CLASSES: usize = 512;
 struct Block {
     start: usize,
     len: usize,
-    /// The neighbors by address.
+    /// The neighbours by address.
     before: u32,
     after: u32,
-    /// The neighbors in the list of a class.
+    /// The neighbours in the list of a class.
     previous: u32,
     next: u32,
     is_free: bool,
