@@ -175,7 +175,7 @@ fn targets() -> Result<()> {
         let [error, "error: build script logged errors"] = errors[..] else {
             bail!("{target}: expected one error:\n{said}");
         };
-        ensure!(error.contains("proverbs needs 64-bit Linux"), "{target}: {error}");
+        ensure!(error.contains("proverbs requires 64-bit Linux"), "{target}: {error}");
         println!("{target}: {error}");
     }
     Ok(())
