@@ -1,5 +1,7 @@
 //! Creating completion queues.
 
+// No model: the lock-free part is `counters::ids::mint`, which has one.
+
 #![allow(unsafe_code)] // creates C objects
 
 use std::marker::PhantomData;

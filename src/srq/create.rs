@@ -1,5 +1,7 @@
 //! Creating a shared receive queue from a pool or an arena.
 
+// No model: the lock-free part is `counters::ids::mint`, which has one.
+
 #![allow(unsafe_code)] // one verb
 
 use std::any::Any;

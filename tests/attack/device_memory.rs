@@ -117,7 +117,7 @@ fn numbers_out_of_range() {
     }
     assert!(taken > 20 && refused > 1000, "{taken} and {refused}");
     // The device must reject the last page, which ends where the address space does.
-    for (iova, who) in [(u64::MAX - 4095, "the dma-buf"), (u64::MAX - 4094, "their pages")] {
+    for (iova, who) in [(u64::MAX - 4095, "the dma-buf"), (u64::MAX - 4094, "the page size")] {
         let part = DmaBuf { fd: fd.try_clone().unwrap(), offset: 0, len: 4096, iova };
         let refused = pd.register_dmabuf::<RemoteRead>(part).unwrap_err();
         assert!(refused.to_string().contains(who), "{refused}");

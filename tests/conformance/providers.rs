@@ -65,8 +65,7 @@ fn a_ring_is_rejected_where_completions_may_not_cover_unsignaled_sends() {
 #[test]
 fn a_region_that_peers_could_reach_keeps_its_memory() {
     let pd = device(Provider::Unknown).ctx.alloc_pd().unwrap();
-    let words =
-        ["has an unknown provider", "64 bytes", "after its deregistration", "drop the region"];
+    let words = ["uses an unknown provider", "64 bytes", "after deregistration", "drop the region"];
     let region = pd.region::<RemoteRead>().create_in(vec![7u8; 64]).unwrap();
     let (region, error) = region.destroy().unwrap_err().into_parts();
     is_refused(&error, &words);

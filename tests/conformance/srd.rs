@@ -639,7 +639,9 @@ fn a_device_without_srd_reports_it() {
     let error = end.pd.create_qp::<Srd, Spread>(&end.cq, &end.cq, DEPTH).unwrap_err();
     assert_eq!((error.verb(), error.errno()), ("efadv_create_qp_ex", Some(libc::EOPNOTSUPP)));
     let text = error.to_string();
-    for words in ["SRD with max_send_wr 17", "has no SRD", "needs an EFA", "ExtendedPosting<Srd>"] {
+    for words in
+        ["SRD with max_send_wr 17", "does not support SRD", "needs an EFA", "ExtendedPosting<Srd>"]
+    {
         assert!(text.contains(words), "{text}");
     }
     let efa = End::on(&self::fabric(0));

@@ -77,7 +77,11 @@ type Threaded = (&'static [&'static str], &'static [&'static str]);
 const THREADED: [Threaded; 3] = [
     (
         &["--test", "attack"],
-        &["threads::", "exit::a_thread_that_ends", "order::a_completion_queue_that_goes_before"],
+        &[
+            "threads::",
+            "exit::a_thread_that_ends",
+            "order::a_completion_queue_that_is_dropped_before",
+        ],
     ),
     (&["--test", "conformance"], &["teardown::a_queue_pair_moves"]),
     (&["--lib"], &["completion::tests::reasons_of_several_threads"]),

@@ -472,6 +472,30 @@ pub fn demo() -> Result<()> {
 mod tests {
     use super::*;
 
+    /// A filter that matches no test would run, or skip, nothing.
+    #[test]
+    fn tests_that_are_named_exist() {
+        let named = [
+            include_str!("test.rs"),
+            include_str!("miri.rs"),
+            include_str!("sanitize.rs"),
+            include_str!("aarch64.rs"),
+        ];
+        let root = paths::workspace();
+        let sources = cmd!(sh::at(&root), "git grep -h -E 'fn [a-z_0-9]+[(]' -- src tests");
+        let sources = sources.read().expect("git grep finds functions");
+        let words = named.iter().flat_map(|text| text.split(['"', ' ', '\n']));
+        let is_path = |word: &&str| {
+            word.contains("::") && word.chars().all(|c| c.is_ascii_lowercase() || "_:".contains(c))
+        };
+        let tests = words.filter(is_path).filter_map(|word| word.rsplit("::").next());
+        let tests: Vec<&str> = tests.filter(|test| test.matches('_').count() > 2).collect();
+        assert!(tests.len() > 10, "{tests:?}");
+        let missing: Vec<_> =
+            tests.iter().filter(|test| !sources.contains(&format!("fn {test}"))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
     /// Every suite must be named by a part, or it would never run.
     #[test]
     fn each_suite_is_in_a_part() {

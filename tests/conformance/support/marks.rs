@@ -77,7 +77,7 @@ impl On {
             (On::Iwarp, _) => panic!("{rule} has no failure message"),
             (On::IwarpOtherwise | On::Siw, _) => &[""],
             (On::NoRings, _) => &["earlier unsignaled sends"],
-            (On::KeptRegions, _) => &["after its deregistration"],
+            (On::KeptRegions, _) => &["after deregistration"],
         }
     }
 }
