@@ -86,7 +86,7 @@ pub(crate) mod of_ops {
 ///
 /// # let region = pd.register::<RemoteWrite>(64)?;
 /// # let at = region.remote().write();
-/// let buf = all.adopt(b"a vector's bytes".to_vec())?; // the device is not called
+/// let buf = all.adopt(b"in a vector".to_vec())?; // the device is not called
 /// a.post_send(wr::RdmaWrite::paged(buf, at))?;
 /// let buf = proverbs::loopback::poll(&mut cq, 1)?.remove(0).ok_or("it had a buffer")?;
 /// assert_eq!(&buf[5..], b"vector");
