@@ -59,7 +59,7 @@ pub enum Found {
 /// # Errors
 /// [`Os`](crate::ErrorKind::Os): the errno of poll(2), or of the source that failed, as its own
 /// `wait` returns it. The other sources lose no events: a call without the failed source returns
-/// them.
+/// them, and an error that comes together with an event is returned by a later call.
 ///
 /// ```
 /// use proverbs::events::{Found, WaitFor, Waker, wait};
@@ -107,13 +107,15 @@ pub fn wait<const N: usize>(
         // Completions that arrived since then are returned with the rest. A queue is armed before
         // each sleep.
         look(&mut sources, &mut found, WaitFor::completions)?;
-        if left == Some(Duration::ZERO) || found.iter().any(Option::is_some) {
+        let is_over = end.is_some_and(|end| end <= Instant::now());
+        if is_over || found.iter().any(Option::is_some) {
             return Ok(found);
         }
     }
 }
 
-/// Checks the sources that have nothing yet. Ignores an error if there is something to return.
+/// Asks each source. If one fails, the error is returned, unless an event was taken, which would be
+/// lost: then a later call returns the error. (Completions stay in their queue.)
 fn look<'a, 'q, const N: usize>(
     sources: &mut [WaitFor<'a, 'q>; N],
     found: &mut [Option<Found>; N],
@@ -123,7 +125,9 @@ fn look<'a, 'q, const N: usize>(
         match ask(&mut sources[i]) {
             Ok(None) => {}
             Ok(some) => found[i] = some,
-            Err(error) if found.iter().all(Option::is_none) => return Err(error),
+            Err(error) if found.iter().all(|one| matches!(one, None | Some(Found::Cq(_)))) => {
+                return Err(error);
+            }
             Err(_) => {}
         }
     }

@@ -65,10 +65,11 @@ impl CompletionChannel {
     /// **forever** if no completion arrives.
     ///
     /// It polls, arms the queue (`ibv_req_notify_cq`) and polls again. Only if both polls find
-    /// nothing does it sleep for an event (`ibv_get_cq_event`, one system call), which it
-    /// acknowledges ([R13.3](crate::guide::rules#r13-3)). The result is never empty. If the channel
-    /// has several queues, their events are acknowledged too, and those queues are no longer armed.
-    /// Nothing is lost, because each wait polls before it sleeps.
+    /// nothing does it sleep for an event (`ibv_get_cq_event`), which it acknowledges
+    /// ([R13.3](crate::guide::rules#r13-3)). That is one system call, or three if the previous wait
+    /// on this channel had a timeout. The result is never empty. If the channel has several queues,
+    /// their events are acknowledged too, and those queues are no longer armed. Nothing is lost,
+    /// because each wait polls before it sleeps.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `cq` is not on this channel, EIO of `ibv_poll_cq` if

@@ -13,6 +13,13 @@ use proverbs::events::{Found, WaitFor, wait};
 /// A queue that is armed and empty when it breaks, its channel, and a queue pair with a receive
 /// outstanding on it.
 fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, state::Err>) {
+    let (fabric, cq, channel, qp) = flushed();
+    fabric.inject(Script::seeded(0).with(Fault::BreakCq.nth(0)));
+    (cq, channel, qp)
+}
+
+/// The same queue if it does not break: it has the completion of a flushed receive.
+fn flushed() -> (Fabric, CompletionQueue, CompletionChannel, QueuePair<Rc, state::Err>) {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -24,9 +31,7 @@ fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, state::Err>) {
     let mut qp = Rc::init(qp, &Wish::new());
     assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
     qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
-    let qp = qp.to_error().unwrap();
-    fabric.inject(Script::seeded(0).with(Fault::BreakCq.nth(0)));
-    (cq, channel, qp)
+    (fabric, cq, channel, qp.to_error().unwrap())
 }
 
 type Wait = fn(
@@ -88,6 +93,21 @@ fn a_dead_queue_loses_no_event_of_others() {
         assert_eq!((error.verb(), error.errno()), ("ibv_poll_cq", Some(libc::EIO)));
         assert!(matches!(wait([WaitFor::Wake(&waker)], None), Ok([Some(Found::Wake)])));
     }
+}
+
+/// A busy queue does not hide a broken one, and keeps its completions.
+/// Ends: wait.
+#[test]
+fn a_dead_queue_is_reported_beside_a_busy_one() {
+    let (mut cq, mut channel, _qp) = dead();
+    let (_fabric, mut busy, mut other, _busy_qp) = flushed();
+    let sources =
+        [WaitFor::Cqs(&mut other, &mut [&mut busy]), WaitFor::Cqs(&mut channel, &mut [&mut cq])];
+    let error = wait(sources, None).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("ibv_poll_cq", Some(libc::EIO)));
+    let found = wait([WaitFor::Cqs(&mut other, &mut [&mut busy])], None);
+    assert!(matches!(found, Ok([Some(Found::Cq(0))])));
+    assert_eq!(busy.poll().unwrap().count(), 1);
 }
 
 /// Awaiting it reports the same.
