@@ -115,13 +115,15 @@ fn a_budget_is_shared_by_64_deep_queue_pairs() {
 /// Both directions take entries; a reset and an end give them back, once nothing can complete.
 #[test]
 fn a_budget_gets_back_what_ended_queue_pairs_took() {
-    fails_on!(IwarpOtherwise, "R24.15");
+    fails_on!(Iwarp, "R24.6");
     let depth = Depth { send: 64, recv: 64 };
     let mut crowd = Crowd::<DefaultProfile>::new(16, 2, depth);
+    let others = crowd.pd.create_pool(64, 64).unwrap();
+    let receive = || wr::Recv::new(others.take().unwrap());
     let capacity = crowd.cq.capacity();
     let [mut a, mut b, mut c, d] = <[_; 4]>::try_from(std::mem::take(&mut crowd.qps)).unwrap();
     for _ in 0..capacity - 4 {
-        b.post_recv(wr::Recv::empty()).unwrap();
+        b.post_recv(receive()).unwrap();
     }
     for _ in 0..4 {
         c.post_recv(wr::Recv::new(crowd.pool.take().unwrap())).unwrap();
@@ -141,6 +143,7 @@ fn a_budget_gets_back_what_ended_queue_pairs_took() {
     }
     let done = poll(&crowd.dev, &mut crowd.cq, 4);
     assert_eq!(done.iter().filter(|done| matches!(done, Done::Received(_))).count(), 2);
+    drop(done);
     assert_eq!(crowd.cq.unbooked(), 6);
 
     // A queue pair that was reset takes entries as before.
@@ -148,7 +151,7 @@ fn a_budget_gets_back_what_ended_queue_pairs_took() {
     for _ in 0..6 {
         c.post_recv(wr::Recv::new(crowd.pool.take().unwrap())).unwrap();
     }
-    assert_eq!(kind(c.post_recv(wr::Recv::empty())), full(1));
+    assert_eq!(kind(c.post_recv(receive())), full(1));
     b.destroy().unwrap();
     assert_eq!(crowd.cq.unbooked(), 0);
     poll_empty(&mut crowd.cq);
@@ -156,6 +159,7 @@ fn a_budget_gets_back_what_ended_queue_pairs_took() {
     drop(c);
     poll_empty(&mut crowd.cq);
     assert_eq!((crowd.cq.unbooked(), crowd.pool.available()), (capacity, 64));
+    assert_eq!(others.available(), 64);
     drop((a, d));
     crowd.cq.destroy().unwrap();
 }
@@ -369,10 +373,11 @@ type Room<'a> = Pin<&'a mut dyn Future<Output = Result<(), proverbs::Error>>>;
 /// Ends: QueuePair::recv_cq_room, QueuePair::send_cq_room.
 #[test]
 fn a_task_waits_for_room_in_a_budget() {
-    fails_on!(IwarpOtherwise, "R24.15");
     let mut crowd = Crowd::<DefaultProfile>::new(4, 1, Depth { send: 64, recv: 64 });
     let (capacity, at) = (crowd.cq.capacity(), crowd.region.remote().write());
     let write = || wr::RdmaWrite::inline(b"8 bytes!", at);
+    let pool = crowd.pd.create_pool(64, 64).unwrap();
+    let receive = || wr::Recv::new(pool.take().unwrap());
     let flag = Arc::new(Flag::default());
     let waker = Waker::from(flag.clone());
     let mut task = Task::from_waker(&waker);
@@ -406,7 +411,7 @@ fn a_task_waits_for_room_in_a_budget() {
 
     // A queue pair that ends.
     for _ in 0..capacity {
-        b.post_recv(wr::Recv::empty()).unwrap();
+        b.post_recv(receive()).unwrap();
     }
     let mut room: Room<'_> = pin!(a.recv_cq_room(1));
     assert!(now(&mut room).is_none());
@@ -418,9 +423,9 @@ fn a_task_waits_for_room_in_a_budget() {
     // The queue is not polled any more.
     crowd.add(Depth { send: 64, recv: 64 });
     let mut c = crowd.qps.pop().unwrap();
-    c.post_recv(wr::Recv::empty()).unwrap();
+    c.post_recv(receive()).unwrap();
     for _ in 0..capacity - 1 {
-        a.post_recv(wr::Recv::empty()).unwrap();
+        a.post_recv(receive()).unwrap();
     }
     let mut room: Room<'_> = pin!(a.recv_cq_room(1));
     assert!(now(&mut room).is_none());
@@ -430,7 +435,7 @@ fn a_task_waits_for_room_in_a_budget() {
     assert_eq!(*error.kind(), ErrorKind::CqGone);
     // Room of ended queue pairs stays taken: their completions may still be queued.
     drop(c);
-    assert_eq!(kind(a.post_recv(wr::Recv::empty())), full(1));
+    assert_eq!(kind(a.post_recv(receive())), full(1));
     assert!(error.to_string().contains("the completion queue was dropped"), "{error}");
 }
 

@@ -75,6 +75,7 @@ impl On {
             (On::Iwarp, "R24.6") => &["(R24.6)"],
             (On::Iwarp, "R15.1") => &["no such extended posting"],
             (On::Iwarp, _) => panic!("{rule} has no failure message"),
+            (On::IwarpOtherwise, "R24.15") => &["EINVAL: Invalid argument"],
             (On::IwarpOtherwise | On::Siw, _) => &[""],
             (On::NoRings, _) => &["earlier unsignaled sends"],
             (On::KeptRegions, _) => &["after deregistration"],
