@@ -293,7 +293,7 @@ decoded_enum! {
         ChannelAdapter = 1,
         /// A switch.
         #[doc(alias = "IBV_NODE_SWITCH")]
-        PolledQueue = 2,
+        Switch = 2,
         /// A router.
         #[doc(alias = "IBV_NODE_ROUTER")]
         Router = 3,
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn each_kind_of_node_has_its_number() {
         use NodeType::*;
-        let known = [ChannelAdapter, PolledQueue, Router, Rnic, Usnic, UsnicUdp, Unspecified];
+        let known = [ChannelAdapter, Switch, Router, Rnic, Usnic, UsnicUdp, Unspecified];
         let numbers = [1, 2, 3, 4, 5, 6, 7].map(NodeType::from_c);
         assert_eq!(numbers, known);
         assert_eq!([-1, 0, 8].map(NodeType::from_c), [Unknown; 3]);
