@@ -26,6 +26,7 @@ pub(crate) mod buf;
 
 pub(crate) mod parts;
 
+pub(crate) mod kept;
 pub(crate) mod list;
 
 pub(crate) mod region;

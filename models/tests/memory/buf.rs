@@ -53,12 +53,12 @@ impl Arena<()> {
 
     /// The number of free bytes.
     pub fn free(&self) -> usize {
-        self.0.blocks().unwrap().ranges.free()
+        self.0.merged().unwrap().ranges.free()
     }
 
     /// The number of free headers.
     pub fn spare(&self) -> usize {
-        self.0.blocks().unwrap().spare()
+        self.0.merged().unwrap().spare()
     }
 }
 

@@ -20,6 +20,8 @@ pub mod header;
 #[path = "../../../src/memory/header_slab.rs"]
 pub mod header_slab;
 #[allow(dead_code)] // the models use only a part of it
+#[path = "../../../src/memory/kept.rs"]
+pub mod kept;
 #[path = "../../../src/memory/orphaned.rs"]
 pub mod orphaned;
 #[allow(dead_code)] // the models use only a part of it
