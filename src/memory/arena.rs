@@ -46,8 +46,8 @@ const VERB: &str = "ibv_reg_mr";
 ///
 /// Taking and dropping a buffer do not allocate. Posting and completing cost as much as with a
 /// pool's buffers. A dropped buffer of up to 64 KiB keeps its bytes for the next buffer of the same
-/// length. Taking that one locks nothing and takes about 36 instructions, and the drop 37
-/// (see `docs/costs.md`). About 64 dropped buffers are kept; others are merged with their free
+/// length. Taking that one locks nothing and takes about 36 instructions, and the drop 37 (see
+/// `docs/costs.md`). About 64 dropped buffers are kept; others are merged with their free
 /// neighbours when they are dropped, and so are the kept ones when a take finds no room. All other
 /// takes, splitting, joining and widening lock the arena briefly; a drop never waits for the lock.
 /// A take looks at a few numbers, however many buffers the arena has. Only if the arena is nearly
@@ -61,10 +61,11 @@ const VERB: &str = "ibv_reg_mr";
 /// # Fragmentation
 ///
 /// Freed bytes are merged with free neighbours on both sides, so an arena without buffers is one
-/// block as soon as a take needs it. A take uses the start of a free block that is long enough and, within a factor
-/// of 9/8, no longer than needed. It fails only if no free block is [long enough](Self::longest),
-/// or if all headers are in use. As in every heap, long-lived buffers of different lengths may
-/// leave gaps, and buffers are never moved. A buffer of the same length fits a gap exactly.
+/// block as soon as a take needs it. A take uses the start of a free block that is long enough and,
+/// within a factor of 9/8, no longer than needed. It fails only if no free block is [long
+/// enough](Self::longest), or if all headers are in use. As in every heap, long-lived buffers of
+/// different lengths may leave gaps, and buffers are never moved. A buffer of the same length fits
+/// a gap exactly.
 ///
 /// `M` is the [`Memory`] that contains the buffers.
 pub struct Arena<C: 'static = (), M = Pages> {

@@ -186,14 +186,16 @@ impl FreeList {
         }
     }
 
-    /// Takes the slots that were returned while `first` was locked. No other thread may take slots
-    /// at the same time.
-    pub fn late(&self) -> impl Iterator<Item = NonNull<Header>> {
+    /// Takes the slots that were returned while `first` was locked.
+    ///
+    /// # Safety
+    /// Until the iterator is dropped, no other thread takes slots.
+    pub unsafe fn late(&self) -> impl Iterator<Item = NonNull<Header>> {
         std::iter::from_fn(|| {
             let mut first = self.late.load(Ordering::Acquire);
             while first.addr() & TAG == 0 {
                 let slot = NonNull::new(first)?;
-                // SAFETY: a header of the list, which nobody else takes out.
+                // SAFETY: a header of the list. No other thread takes it out (the contract).
                 let next = unsafe { slot.as_ref().link.next() };
                 match self.late.compare_exchange(first, next, Ordering::Acquire, Ordering::Acquire)
                 {

@@ -1,6 +1,6 @@
-//! The slots of an arena whose buffers were dropped, and which keep their bytes: each is in the list
-//! of its length, for the next buffer of the same length. So the usual take and drop change one list
-//! and lock nothing.
+//! The slots of an arena whose buffers were dropped, and which keep their bytes: each is in the
+//! list of its length, for the next buffer of the same length. So the usual take and drop change
+//! one list and lock nothing.
 
 use std::collections::TryReserveError;
 use std::ptr::NonNull;
@@ -60,8 +60,8 @@ impl Kept {
         Some(slot)
     }
 
-    /// The list for the slot with this index, which has a handle. Returns `None` if its bytes cannot
-    /// be kept, or if enough slots are kept. The caller enters the slot, or calls `undo`.
+    /// The list for the slot with this index, which has a handle. Returns `None` if its bytes
+    /// cannot be kept, or if enough slots are kept. The caller enters the slot, or calls `undo`.
     #[inline(always)]
     pub fn list(&self, slot: usize) -> Option<&FreeList> {
         let lines = self.lines[slot].load(Ordering::Relaxed) as usize;

@@ -64,7 +64,7 @@ pub(crate) struct Head {
     pub drop_frozen: unsafe fn(NonNull<Header>),
 }
 
-/// The bytes of an arena's slots, those of the kept ones apart.
+/// The bytes of an arena's slots.
 struct ArenaBytes {
     kept: Kept,
     blocks: Mutex<Blocks>,
@@ -270,15 +270,24 @@ impl<C> Slab<C> {
         Some(blocks)
     }
 
+    /// Frees the bytes of at most `most` buffers that were dropped while another thread had locked
+    /// the blocks.
+    fn free_late(&self, blocks: &mut MutexGuard<'_, Blocks>, most: usize) {
+        // SAFETY: only code that has locked the blocks takes slots of an arena's `free_list`.
+        let late = unsafe { self.free_list.late() };
+        late.take(most).for_each(|slot| blocks.give(self.index(slot)));
+    }
+
     /// Frees the bytes of all dropped buffers.
-    fn free_dropped(&self, blocks: &mut Blocks) {
+    fn free_dropped(&self, blocks: &mut MutexGuard<'_, Blocks>) {
         if let Some(arena) = self.arena.as_ref().filter(|_| !blocks.is_closed) {
-            let dropped = arena.kept.all().chain(self.free_list.late());
-            dropped.for_each(|slot| blocks.give(self.index(slot)));
+            arena.kept.all().for_each(|slot| blocks.give(self.index(slot)));
+            self.free_late(blocks, usize::MAX);
         }
     }
 
-    /// Takes a slot of an arena for `len` bytes, and creates its only handle, which `put_back` ends.
+    /// Takes a slot of an arena for `len` bytes, and creates its only handle, which `put_back`
+    /// ends.
     #[inline(always)]
     pub fn take_bytes(this: &SlabOwner<C>, len: usize) -> Option<&Slot<C>> {
         let arena = this.arena.as_ref()?;
@@ -473,10 +482,11 @@ impl<C> Slab<C> {
             // The handle is given up here. The slab exists until the lock is released, because
             // closing it takes the lock.
             blocks.give(slab.index(slot.cast()));
-            let kept = arena.kept.is_full().then(|| arena.kept.all()).into_iter().flatten();
+            if arena.kept.is_full() {
+                arena.kept.all().for_each(|slot| blocks.give(slab.index(slot)));
+            }
             // More than one, so that they become fewer.
-            let late = slab.free_list.late().take(16);
-            return kept.chain(late).for_each(|slot| blocks.give(slab.index(slot)));
+            return slab.free_late(&mut blocks, 16);
         }
         // SAFETY: the handle is given up to `free_list`, after which neither it nor the slab is
         // accessed. If `free_list` is closed, we own the header until it is given up as a part of

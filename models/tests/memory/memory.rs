@@ -22,6 +22,7 @@ pub mod header_slab;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/kept.rs"]
 pub mod kept;
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/orphaned.rs"]
 pub mod orphaned;
 #[allow(dead_code)] // the models use only a part of it
