@@ -176,6 +176,8 @@ fn a_wait_for_room_says_so() {
         let Poll::Ready(Err(error)) = room.poll(&mut task) else { panic!("it ends") };
         assert_eq!(*error.kind(), ErrorKind::CqGone);
     }
+    let create = |handle| pd.create_qp::<Rc, DefaultProfile>(handle, handle, depth).unwrap_err();
+    assert_eq!(*create(&cq.handle()).kind(), ErrorKind::CqGone);
 }
 
 /// One failed poll is enough: the device is not polled again, whatever it would return.
