@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::completion::booking::CqShared;
 use crate::completion::extended::adapter::Extended;
+use crate::completion::handle::CqHandle;
 use crate::completion::queue::At;
 use crate::completion::{CompletionChannel, CompletionQueue, WcFields};
 use crate::counters::ids;
@@ -103,9 +104,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         // The program chooses the wr_ids of `Raw` entries, so a completion does not identify its
         // queue pair.
         let (capacity, is_shared) = (granted.max(0) as u32, is_shared && E::OWNED);
-        let shared = Arc::new(CqShared::new(Arc::new(handle), capacity, extended, is_shared));
+        let shared = CqShared::new(Arc::new(handle), capacity, extended, is_shared);
         Ok(CompletionQueue {
             inbox: At(Arc::as_ptr(shared.inbox())),
+            handle: CqHandle::new(shared.inbox()),
             shared,
             id: CqId::from_context(id),
             is_single_threaded,

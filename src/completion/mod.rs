@@ -26,6 +26,7 @@ pub(crate) mod datagram;
 pub(crate) mod deferred_destroy;
 pub(crate) mod extended;
 pub(crate) mod finish;
+pub(crate) mod handle;
 pub(crate) mod inbox;
 mod moderation;
 pub(crate) mod notify;
@@ -51,6 +52,7 @@ pub use extended::{
     CompletionQueueEx, CompletionTs, CompletionWallclock, CompletionsEx, DlidPathBits, HasField,
     ReadFields, WcFields, WithFields,
 };
+pub use handle::CqHandle;
 pub use moderation::Moderation;
 pub use notify::Notify;
 pub use outcome::{Direction, Failed, Outcome, Received, Sent};

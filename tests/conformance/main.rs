@@ -32,6 +32,7 @@ mod extended_polling;
 mod extended_posting;
 mod forget;
 mod gids;
+mod handles;
 mod infiniband;
 mod inline;
 mod inline_list;
