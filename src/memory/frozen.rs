@@ -122,11 +122,11 @@ impl Frozen {
     }
 }
 
-/// Drops a frozen buffer.
+/// Drops a buffer, frozen or not.
 ///
 /// # Safety
-/// As for `thawed`.
-pub(super) unsafe fn drop_frozen<C: 'static>(buf: NonNull<Header>) {
+/// As for `thawed`, or the caller gives up the handle of a buffer of `C`.
+pub(super) unsafe fn drop_buf<C: 'static>(buf: NonNull<Header>) {
     // SAFETY: this function has the same contract.
     drop(unsafe { thawed::<C>(buf) });
 }
@@ -148,7 +148,7 @@ impl Drop for Frozen {
         // belongs to these slots.
         unsafe {
             if self.give_up() {
-                (self.head().drop_frozen)(self.buf);
+                (self.head().drop)(self.buf);
             }
         }
     }

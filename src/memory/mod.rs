@@ -28,6 +28,8 @@ pub(crate) mod parts;
 
 pub(crate) mod list;
 
+pub(crate) mod any_list;
+
 pub(crate) mod region;
 
 pub(crate) mod remote;
@@ -66,6 +68,7 @@ pub(crate) mod window;
 
 pub(crate) use crate::sys::mem::open;
 
+pub use any_list::AnyList;
 pub use arena::{Arena, ArenaBuilder};
 pub use buf::{Buf, TooLong};
 pub use device::{Dm, DmaBuf};

@@ -35,9 +35,8 @@ use crate::counters::ids::PoolNumber;
 use crate::counters::type_tag;
 use crate::memory::blocks::{Blocks, Bytes};
 use crate::memory::free_list::FreeList;
-use crate::memory::frozen::drop_frozen;
+use crate::memory::frozen::drop_buf;
 use crate::memory::header::Header;
-use crate::memory::list::BufList;
 use crate::memory::orphaned;
 use crate::memory::registered::Registered;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -49,17 +48,24 @@ pub(crate) struct Slot<C> {
     pub context: UnsafeCell<C>,
 }
 
-/// The start of a header's `slab`, for any type of context.
+/// The start of a header's `slab`, for any kind of handle and any type of context.
 #[repr(C)]
 pub(crate) struct Head {
-    /// The protection domain's number. It is the first field, as in any header's `slab`.
-    pd: u32,
-    /// The bytes of each buffer of a pool; 0 in an arena.
-    size: u32,
+    /// The protection domain's number.
+    pub pd: u32,
+    /// The bytes of each buffer of a pool; 0 in an arena; [`SHARING`](Self::SHARING) if the handles
+    /// are `OwningHandle`s.
+    pub size: u32,
     /// The type of the contexts.
     pub context: TypeId,
-    /// Drops a frozen buffer whose last share was given up.
-    pub drop_frozen: unsafe fn(NonNull<Header>),
+    /// Drops the handle of a header that has no other owner: a buffer, also a frozen one whose last
+    /// share was given up, or an `OwningHandle`.
+    pub drop: unsafe fn(NonNull<Header>),
+}
+
+impl Head {
+    /// The size of a slab without memory of its own. No buffer is that large.
+    pub const SHARING: u32 = u32::MAX;
 }
 
 /// # Invariants
@@ -181,8 +187,7 @@ impl<C: 'static> Slab<C> {
         let untaken = Arc::new(AtomicU32::new(0));
         let (free_list, blocks) = (FreeList::new(), blocks.map(Mutex::new));
         let (none, noted, left) = (Vec::new(), untaken.clone(), AtomicU64::new(1));
-        let (of, drop_frozen) = (TypeId::of::<C>(), drop_frozen::<C> as _);
-        let head = Head { pd, size, context: of, drop_frozen };
+        let head = Head { pd, size, context: TypeId::of::<C>(), drop: drop_buf::<C> };
         let all = Slab { head, free_list, slots: none, number, blocks, untaken, left, region };
         // INVARIANT: it is counted.
         let shared = SlabOwner(NonNull::from(Box::leak(Box::new(all))));
@@ -194,9 +199,8 @@ impl<C: 'static> Slab<C> {
         }));
         // SAFETY: there is no handle yet, so no other code accesses the slots.
         unsafe { (*slab).slots = slots };
-        // SAFETY: `drop` calls `forget` before the slots are freed. Their handles are buffers of
-        // `C`.
-        unsafe { orphaned::note::<_, BufList<C>>(&shared.slots, noted, pd) };
+        // SAFETY: `drop` calls `forget` before the slots are freed.
+        unsafe { orphaned::note(&shared.slots, noted, pd) };
         shared
     }
 }

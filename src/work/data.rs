@@ -8,8 +8,9 @@
 use arrayvec::ArrayVec;
 
 use crate::allows::Seal;
+use crate::memory::any_list::AnyList;
 use crate::memory::buf::Buf;
-use crate::memory::entry::Entry;
+use crate::memory::entry::{AnyBuf, Entry};
 use crate::memory::implicit::ImplicitBuf;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
@@ -106,10 +107,14 @@ pub trait IntoData: sealed::Sealed {
 
     #[doc(hidden)]
     fn into_data(self) -> Self::Data;
+
+    /// Calls `see` with each piece.
+    #[doc(hidden)]
+    fn each_piece(&self, _see: &mut dyn FnMut(&OpenBuf)) {}
 }
 
 macro_rules! into_data {
-    ($([$($generics:tt)*] $t:ty;)*) => {$(
+    ($([$($generics:tt)*] $t:ty $(: |$it:ident, $see:ident| $each:expr)?;)*) => {$(
         #[diagnostic::do_not_recommend]
         impl<$($generics)*> IntoData for $t {
             type Data = Self;
@@ -118,6 +123,10 @@ macro_rules! into_data {
             fn into_data(self) -> Self {
                 self
             }
+
+            $(fn each_piece(&$it, $see: &mut dyn FnMut(&OpenBuf)) {
+                $each
+            })?
         }
     )*};
 }
@@ -125,16 +134,48 @@ macro_rules! into_data {
 into_data! {
     [C: 'static] Buf<C>;
     [] SharedBuf;
-    [] OpenBuf;
+    [] OpenBuf: |self, see| see(self);
     [] ReadOnlyBuf;
     [C: 'static, const N: usize] [Buf<C>; N];
     [C: 'static, const N: usize] ArrayVec<Buf<C>, N>;
     [C: 'static] BufList<C>;
+    [C: 'static] AnyList<C>: |self, see| self.iter().for_each(|element| {
+        if let AnyBuf::Open(piece) = &*element {
+            see(piece);
+        }
+    });
+    [const N: usize] [OpenBuf; N]: |self, see| self.iter().for_each(see);
+    [const N: usize] [SharedBuf; N];
+    [const N: usize] [ReadOnlyBuf; N];
+    [C: 'static] (Buf<C>, SharedBuf);
+    [C: 'static] (Buf<C>, ReadOnlyBuf);
+    [C: 'static] (Buf<C>, OpenBuf): |self, see| see(&self.1);
     [] Empty;
     [] Placeholder;
     [const N: usize] Sge<'_, N>;
     [] SgeList<'_>;
 }
+
+/// Several pieces, or a buffer and a piece.
+macro_rules! pieces {
+    ($($piece:ty)*) => {$(
+        pieces!(@of [const N: usize] [$piece; N], N);
+        pieces!(@of [C: 'static] (Buf<C>, $piece), 2);
+    )*};
+    (@of [$($generics:tt)*] $t:ty, $n:tt) => {
+        #[diagnostic::do_not_recommend]
+        impl<$($generics)*> Source for $t {}
+        impl<$($generics)*, M: Limit + Sges<$n>, I: Limit> Fits<M, I> for $t {}
+        impl<$($generics)*> sealed::Sealed for $t {}
+    };
+}
+
+pieces! { OpenBuf SharedBuf ReadOnlyBuf }
+
+#[diagnostic::do_not_recommend]
+impl<const N: usize> Sink for [OpenBuf; N] {}
+#[diagnostic::do_not_recommend]
+impl<C: 'static> Sink for (Buf<C>, OpenBuf) {}
 
 /// An opcode or a receive that accepts the data `D`. The rules are [`Source`], [`Sink`],
 /// [`RecvSink`] and [`AtomicSink`] ([R2.10](crate::guide::rules#r2-10),
@@ -208,7 +249,7 @@ pub trait RecvSink: Sink {}
     label = "no buffer of the queue's pool",
     note = "post a `Buf` of the pool that the shared receive queue was made with, or several"
 )]
-pub trait SrqSink: RecvSink {}
+pub trait SrqSink: Sink {}
 
 /// Memory for the result of an atomic: the first 8 bytes of one buffer
 /// ([R4.1](crate::guide::rules#r4-1)).
@@ -237,6 +278,7 @@ impl Source for ReadOnlyBuf {}
 impl<C: 'static, const N: usize> Source for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Source for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> Source for BufList<C> {}
+impl<C: 'static> Source for AnyList<C> {}
 impl Source for Empty {}
 impl Source for Placeholder {}
 impl<const N: usize> Source for Sge<'_, N> {}
@@ -251,6 +293,8 @@ impl<C: 'static, const N: usize> Sink for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Sink for ArrayVec<Buf<C>, N> {}
 #[diagnostic::do_not_recommend]
 impl<C: 'static> Sink for BufList<C> {}
+#[diagnostic::do_not_recommend]
+impl<C: 'static> Sink for AnyList<C> {}
 #[diagnostic::do_not_recommend]
 impl Sink for Empty {}
 #[diagnostic::do_not_recommend]
@@ -271,6 +315,8 @@ impl<C: 'static> SrqSink for Buf<C> {}
 impl<C: 'static, const N: usize> SrqSink for [Buf<C>; N] where Max<N>: AtLeastOne {}
 impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> SrqSink for BufList<C> {}
+impl<C: 'static> SrqSink for AnyList<C> {}
+impl<C: 'static> SrqSink for (Buf<C>, OpenBuf) {}
 impl<const N: usize> SrqSink for Sge<'_, N> {}
 impl SrqSink for SgeList<'_> {}
 
@@ -288,6 +334,7 @@ impl<T: 'static, O: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for Implic
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for [Buf<C>; N] {}
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for ArrayVec<Buf<C>, N> {}
 impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
+impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for AnyList<C> {}
 impl<M: Limit, I: Limit> Fits<M, I> for Empty {}
 impl<M: Limit, I: Limit> Fits<M, I> for Placeholder {}
 impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
@@ -317,6 +364,7 @@ pub(super) mod sealed {
     impl<C: 'static, const N: usize> Sealed for [Buf<C>; N] {}
     impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}
     impl<C: 'static> Sealed for BufList<C> {}
+    impl<C: 'static> Sealed for AnyList<C> {}
     impl Sealed for Empty {}
     impl Sealed for Placeholder {}
     impl<const N: usize> Sealed for Inline<'_, N> {}

@@ -46,6 +46,7 @@ mod opcodes;
 mod own_memory;
 mod owning;
 mod persistence;
+mod pieces;
 mod pools;
 mod prepared;
 mod providers;
