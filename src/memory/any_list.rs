@@ -303,9 +303,10 @@ lists_of! {
 
 impl<C: 'static> From<BufList<C>> for AnyList<C> {
     fn from(list: BufList<C>) -> Self {
-        let first = ManuallyDrop::new(list).headers().next().map_or(0, |header| {
-            std::ptr::from_ref(header).expose_provenance()
-        });
+        let first = ManuallyDrop::new(list)
+            .headers()
+            .next()
+            .map_or(0, |header| std::ptr::from_ref(header).expose_provenance());
         // SAFETY: the handles were given up. They are linked in the same way, and buffers of `C`.
         unsafe { Self::from_word(first) }
     }

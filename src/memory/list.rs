@@ -202,6 +202,13 @@ impl<C, const N: usize> From<[Buf<C>; N]> for BufList<C> {
     }
 }
 
+impl<C> From<Buf<C>> for BufList<C> {
+    #[inline(always)]
+    fn from(buf: Buf<C>) -> Self {
+        [buf].into()
+    }
+}
+
 impl<C> FromIterator<Buf<C>> for BufList<C> {
     fn from_iter<I: IntoIterator<Item = Buf<C>>>(bufs: I) -> Self {
         let bufs: Vec<_> = bufs.into_iter().collect();

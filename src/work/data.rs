@@ -27,6 +27,7 @@ use crate::work::recv::Recv;
 use crate::work::request::{Check, Emitted, How, WorkRequest};
 use crate::work::sge::Sge;
 use crate::work::sge_list::SgeList;
+use crate::work::with_context::WithContext;
 use crate::work::with_id::WithId;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
@@ -249,7 +250,7 @@ pub trait RecvSink: Sink {}
     label = "no buffer of the queue's pool",
     note = "post a `Buf` of the pool that the shared receive queue was made with, or several"
 )]
-pub trait SrqSink: Sink {}
+pub trait SrqSink: sealed::Sealed {}
 
 /// Memory for the result of an atomic: the first 8 bytes of one buffer
 /// ([R4.1](crate::guide::rules#r4-1)).
@@ -317,6 +318,7 @@ impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> SrqSink for BufList<C> {}
 impl<C: 'static> SrqSink for AnyList<C> {}
 impl<C: 'static> SrqSink for (Buf<C>, OpenBuf) {}
+impl<C: 'static, D: Sink> SrqSink for WithContext<D, C> {}
 impl<const N: usize> SrqSink for Sge<'_, N> {}
 impl SrqSink for SgeList<'_> {}
 
@@ -341,6 +343,7 @@ impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<
 impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for InlineList<'_, N> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for WithId<D> {}
+impl<D: Fits<M, I>, C: 'static, M: Limit, I: Limit> Fits<M, I> for WithContext<D, C> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for Sge<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for SgeList<'_> {}
 impl<O, D: Fits<M, I>, A, F, G, M: Limit, I: Limit> Fits<M, I> for WorkRequest<O, D, A, F, G> {}
@@ -371,6 +374,7 @@ pub(super) mod sealed {
     impl Sealed for InlineSlice<'_> {}
     impl<const N: usize> Sealed for InlineList<'_, N> {}
     impl<D> Sealed for WithId<D> {}
+    impl<D, C: 'static> Sealed for WithContext<D, C> {}
     impl<const N: usize> Sealed for Sge<'_, N> {}
     impl Sealed for SgeList<'_> {}
     impl<O, D, A, F, G> Sealed for WorkRequest<O, D, A, F, G> {}

@@ -49,13 +49,7 @@ impl Gather {
     /// There is room at `sges` for one more element, and the header belongs to a handle of this
     /// kind that the caller owns.
     #[inline(always)]
-    unsafe fn emit(
-        &mut self,
-        header: &Header,
-        kind: usize,
-        sges: *mut ibv_sge,
-        check: &mut Check,
-    ) {
+    unsafe fn emit(&mut self, header: &Header, kind: usize, sges: *mut ibv_sge, check: &mut Check) {
         let is_buf = kind == word::EXCLUSIVE;
         if !is_buf && kind != word::OPEN && matches!(self.how.use_, Use::Read | Use::Fill) {
             check.note(fault::READ_ONLY);

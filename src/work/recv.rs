@@ -26,7 +26,7 @@ use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 #[doc(alias = "ibv_recv_wr")]
 #[must_use = "a work request does nothing until it is posted"]
 pub struct Recv<D> {
-    data: D,
+    pub(super) data: D,
 }
 
 impl<D> Recv<D> {

@@ -7,9 +7,10 @@ use proverbs::qp::Max;
 
 use crate::support::*;
 
-profile! { Lists { max_send_sge: 4, max_recv_sge: 4, entry: AnyList } }
-profile! { Mixed { max_send_sge: 4, max_recv_sge: 4, entry: AnyBuf } }
-profile! { Seldom { max_send_sge: 4, max_recv_sge: 4, signaling: Selective, entry: AnyList } }
+profile! { Lists { max_send_sge: 4, max_recv_sge: 4, initiator: NoReads, entry: AnyList } }
+profile! { Mixed { max_send_sge: 4, max_recv_sge: 4, initiator: NoReads, entry: AnyBuf } }
+profile! { Seldom { max_send_sge: 2, initiator: NoReads, signaling: Selective, entry: AnyList } }
+profile! { Scatters { max_send_sge: 4, entry: AnyList } }
 
 /// A region with the bytes 0, 1 and so on.
 fn region<A: proverbs::memory::Access>(pd: &ProtectionDomain, len: usize) -> MemoryRegion<A> {
@@ -19,11 +20,7 @@ fn region<A: proverbs::memory::Access>(pd: &ProtectionDomain, len: usize) -> Mem
     region
 }
 
-fn bytes<A: proverbs::memory::Access>(
-    region: &MemoryRegion<A>,
-    at: usize,
-    len: usize,
-) -> Vec<u8> {
+fn bytes<A: proverbs::memory::Access>(region: &MemoryRegion<A>, at: usize, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     region.read_at(at, &mut bytes).unwrap();
     bytes
@@ -94,7 +91,8 @@ fn a_header_and_a_piece_arrive_in_a_header_and_a_piece() {
         let receive = (poisoned(&heads), with_id(to.piece(at, 32).unwrap(), at as u64));
         p.b.post_recv(wr::Recv::at(receive).unwrap()).unwrap();
     }
-    p.a.post_send(wr::Send::new((filled(&p.pool, b"a header"), from.piece(7, 20).unwrap()))).unwrap();
+    p.a.post_send(wr::Send::new((filled(&p.pool, b"a header"), from.piece(7, 20).unwrap())))
+        .unwrap();
     // A message that is shorter than the header does not reach the piece.
     p.a.post_send(wr::Send::new(filled(&p.pool, b"short"))).unwrap();
     for (head, len, at) in [(&b"a header"[..], 28, 64), (b"short", 5, 128)] {
@@ -139,10 +137,13 @@ fn a_list_of_run_time_length_is_within_the_limit() {
         }
         posted.unwrap();
         let entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
-        assert_eq!(entry.map_or(0, |list| match list {
-            AnyBuf::List(list) => list.count(),
-            other => panic!("{other:?}"),
-        }), count);
+        assert_eq!(
+            entry.map_or(0, |list| match list {
+                AnyBuf::List(list) => list.count(),
+                other => panic!("{other:?}"),
+            }),
+            count
+        );
         if count != 0 {
             let expected = [&b"head"[..], &[8, 9, 16, 17, 24, 25][..2 * (count - 1)]].concat();
             assert_eq!(bytes(&there, 0, expected.len()), expected);
@@ -155,7 +156,8 @@ fn a_list_of_run_time_length_is_within_the_limit() {
     drop(error);
     let mut slots = SendSlots::<2, 2>::new();
     let mut list = p.a.send_list(&mut slots);
-    list.push(wr::RdmaWrite::new([from.piece(0, 1).unwrap(), from.piece(9, 1).unwrap()], at)).unwrap();
+    list.push(wr::RdmaWrite::new([from.piece(0, 1).unwrap(), from.piece(9, 1).unwrap()], at))
+        .unwrap();
     list.push(wr::RdmaWrite::new((filled(&p.pool, b"x"), from.piece(1, 1).unwrap()), at)).unwrap();
     list.post().unwrap();
     poll(&p.dev, &mut p.ca, 2);
@@ -167,7 +169,7 @@ fn a_list_of_run_time_length_is_within_the_limit() {
 #[test]
 fn a_read_scatters_over_pieces() {
     fails_on!(Iwarp, "R24.4");
-    let mut p = Pair::<Rc, Lists>::new();
+    let mut p = Pair::<Rc, Scatters>::new();
     let there = region::<RemoteRead>(&p.pd, 64);
     let here = p.pd.register::<LocalWrite>(64).unwrap();
     let from = there.remote().slice(10, 10).unwrap().read();
@@ -175,7 +177,8 @@ fn a_read_scatters_over_pieces() {
     p.a.post_send(wr::RdmaRead::new(pieces(), from)).unwrap();
     let list: AnyList = pieces().into_iter().collect();
     p.a.post_send(wr::RdmaRead::new(list, from)).unwrap();
-    p.a.post_send(wr::RdmaRead::new((poisoned(&p.pool), here.piece(48, 4).unwrap()), from)).unwrap();
+    p.a.post_send(wr::RdmaRead::new((poisoned(&p.pool), here.piece(48, 4).unwrap()), from))
+        .unwrap();
     let read = poll(&p.dev, &mut p.ca, 3).into_iter().map(|done| done.sent().entry.unwrap());
     // The length of a piece does not change, and the length of a buffer is what was read.
     let read: Vec<_> = read.map(|list| elements(&list)).collect();
@@ -187,6 +190,12 @@ fn a_read_scatters_over_pieces() {
     let longer = there.remote().slice(0, 13).unwrap().read();
     let error = p.a.post_send(wr::RdmaRead::new(pieces(), longer)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ExceedsBuffers { asked: 13, max: 12 });
+    let mut list = AnyList::from(poisoned(&p.pool));
+    list.push_back(filled(&p.pool, b"shared").freeze());
+    let error = p.a.post_send(wr::RdmaRead::new(list, from)).unwrap_err();
+    assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ReadOnly, 0));
+    assert_eq!(elements(&error.into_rejected().next().unwrap())[1], (6, 0));
+    assert_eq!(p.pool.available(), 40);
 }
 
 /// Memory that the device may not write is sent from lists, and rejected in others.
@@ -198,14 +207,15 @@ fn read_only_elements_are_only_sent() {
     let table = p.pd.region::<LocalRead>().create_in(&TABLE[..]).unwrap();
     let source = |at, len| -> ReadOnlyBuf { table.source(at, len).unwrap() };
     let shared = || filled(&p.pool, b"shared").freeze();
-    let there = p.pd.register::<RemoteReadWrite>(64).unwrap();
+    let there = p.pd.register::<RemoteWrite>(64).unwrap();
     let at = there.remote();
     let mut list = AnyList::new();
     list.push_back(filled(&p.pool, b"head"));
     list.push_back([source(0, 3), source(6, 2)]);
     list.push_back(shared());
     p.a.post_send(wr::RdmaWrite::new(list, at.write())).unwrap();
-    p.a.post_send(wr::RdmaWrite::new([shared(), shared()], at.slice(16, 48).unwrap().write())).unwrap();
+    p.a.post_send(wr::RdmaWrite::new([shared(), shared()], at.slice(16, 48).unwrap().write()))
+        .unwrap();
     let body = at.slice(32, 32).unwrap().write();
     p.a.post_send(wr::RdmaWrite::new((filled(&p.pool, b"to "), shared()), body)).unwrap();
     let mut sent = poll(&p.dev, &mut p.ca, 3);
@@ -225,14 +235,10 @@ fn read_only_elements_are_only_sent() {
     };
     for last in [AnyList::from(source(0, 8)), AnyList::from(shared())] {
         let len = elements(&last)[0].0;
-        let read = wr::RdmaRead::new(with(last), at.slice(0, 8).unwrap().read());
-        let error = p.a.post_send(read).unwrap_err();
+        let error = p.b.post_recv(wr::Recv::at(with(last)).unwrap()).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ReadOnly, 0));
         assert!(said(&error).contains("contains a shared buffer or a piece of read-only memory"));
-        let list = error.into_rejected().next().unwrap();
-        assert_eq!(elements(&list)[1], (len, 0));
-        let error = p.b.post_recv(wr::Recv::at(list).unwrap()).unwrap_err();
-        assert_eq!(error.kind(), PostErrorKind::ReadOnly);
+        assert_eq!(elements(&error.into_rejected().next().unwrap())[1], (len, 0));
     }
     assert_eq!(p.pool.available(), 40);
 }
@@ -293,7 +299,8 @@ fn selective_signaling_returns_lists_in_order() {
         let pieces = [with_id(here.piece(0, 1).unwrap(), id), here.piece(1, 2).unwrap()];
         let _later = p.a.post_send_unsignaled(wr::RdmaWrite::new(pieces, at)).unwrap();
     }
-    p.a.post_send(wr::RdmaWrite::new((filled(&p.pool, b"x"), here.piece(9, 1).unwrap()), at)).unwrap();
+    p.a.post_send(wr::RdmaWrite::new((filled(&p.pool, b"x"), here.piece(9, 1).unwrap()), at))
+        .unwrap();
     let done = loop {
         if let Some(completion) = p.ca.poll_one().unwrap() {
             break p.a.complete(completion).unwrap();
@@ -333,14 +340,14 @@ fn a_datagram_is_split() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud, Mixed>::new();
     let (from, to) = (region::<LocalWrite>(&p.pd, 64), p.pd.register::<LocalWrite>(64).unwrap());
-    let heads = p.pd.create_pool(2, 44).unwrap();
+    let heads = p.pd.create_pool(2, 48).unwrap();
     let receive = wr::Recv::at((poisoned(&heads), to.piece(8, 16).unwrap())).unwrap();
     p.b.post_recv(receive).unwrap();
     let way = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-    let send = wr::Send::new((filled(&p.pool, b"head"), from.piece(1, 3).unwrap()));
+    let send = wr::Send::new((filled(&p.pool, b"8 bytes:"), from.piece(1, 3).unwrap()));
     p.a.post_send(send.to(way)).unwrap();
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
-    assert_eq!((&got.payload()[..], got.payload_len()), (&b"head"[..], 7));
+    assert_eq!((&got.payload()[..], got.payload_len()), (&b"8 bytes:"[..], 11));
     assert_eq!(got.grh().unwrap().source(), Some(p.dev.gid()));
     assert_eq!(bytes(&to, 8, 4), [1, 2, 3, 0]);
     poll(&p.dev, &mut p.ca, 1);
@@ -350,7 +357,7 @@ fn a_datagram_is_split() {
 /// Proves R7.5, R6.8.
 #[test]
 fn shared_receives_at_chosen_places() {
-    profile! { Shares { receive: SharedRq, entry: AnyBuf, max_send_sge: 2 } }
+    profile! { Shares { receive: SharedRq, entry: AnyBuf } }
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let (mut ca, mut cb) = (dev.ctx.create_cq(60).unwrap(), dev.ctx.create_cq(60).unwrap());
@@ -362,16 +369,21 @@ fn shared_receives_at_chosen_places() {
     let to = region::<LocalWrite>(&pd, 64);
     let piece = |at| to.piece(at, 16).unwrap();
     srq.post_srq_recv(wr::Recv::at((poisoned(&heads), piece(8))).unwrap()).unwrap();
-    let list: AnyList = [AnyList::from(poisoned(&heads)), [piece(24), piece(40)].into()]
-        .into_iter()
-        .collect();
+    let list: AnyList =
+        [AnyList::from(poisoned(&heads)), [piece(24), piece(40)].into()].into_iter().collect();
     post_srq_recv!(srq, [wr::Recv::at(list).unwrap(), wr::Recv::new(poisoned(&heads))]).unwrap();
     assert_eq!((srq.recvs_outstanding(), heads.available()), (3, 1));
     for message in [&b"header 1, body"[..], b"header 2 and a longer body", b"header 3"] {
-        let split = wr::Send::new(pd.create_pool(1, 64).unwrap().take().map(|mut buf| {
-            buf.copy_from(message).unwrap();
-            buf
-        }).unwrap());
+        let split = wr::Send::new(
+            pd.create_pool(1, 64)
+                .unwrap()
+                .take()
+                .map(|mut buf| {
+                    buf.copy_from(message).unwrap();
+                    buf
+                })
+                .unwrap(),
+        );
         a.post_send(split).unwrap();
     }
     let got = poll(&dev, &mut cb, 3).into_iter().map(Done::received);
@@ -410,4 +422,137 @@ fn shared_receives_at_chosen_places() {
     poll_empty(&mut cb);
     assert_eq!((heads.reclaim(&mut cb), heads.available()), (0, 4));
     to.destroy().unwrap();
+}
+
+/// The program's own value on inline data, on nothing and on pieces, in any order of completions.
+/// Proves R17.7.
+#[test]
+fn contexts_travel_without_their_bytes() {
+    profile! { Tasks { max_send_sge: 2, initiator: NoReads, entry: AnyBuf<String> } }
+    let mut p = Pair::<Rc, Tasks>::new();
+    let tasks = p.pd.pool(8).contexts(|_| String::new()).create(40).unwrap();
+    let task = |name: &str| {
+        let mut task = tasks.take().unwrap();
+        task.context_mut().replace_range(.., name);
+        task
+    };
+    let (from, to) = (region::<LocalWrite>(&p.pd, 64), p.pd.register::<LocalWrite>(64).unwrap());
+    let there = p.pd.register::<RemoteWrite>(64).unwrap();
+    let at = there.remote().write();
+    let piece = |at, len| from.piece(at, len).unwrap();
+    let receive = wr::Recv::at(to.piece(8, 16).unwrap()).unwrap().with_context(task("receive"));
+    p.b.post_recv(receive).unwrap();
+    post_send!(
+        p.a,
+        [
+            wr::RdmaWrite::inline(b"inline", at).with_context(task("inline")),
+            wr::RdmaWrite::new(wr::Empty, at).with_context(task("nothing")),
+            wr::RdmaWrite::new([piece(1, 1), piece(9, 1)], at).with_context(task("pieces")),
+            wr::Send::new(with_id(piece(32, 4), 5)).with_context(task("piece")),
+        ]
+    )
+    .unwrap();
+    let names = |cq: &mut CompletionQueue<AnyBuf<String>>, n| -> Vec<(String, usize)> {
+        let entries = poll(&p.dev, cq, n).into_iter().map(|done| match done {
+            Done::Sent(sent) => sent.entry,
+            other => {
+                let got = other.received();
+                assert_eq!((got.byte_len, got.data().len()), (4, 0));
+                got.entry
+            }
+        });
+        let one = |entry: Option<AnyBuf<String>>| {
+            let Some(AnyBuf::List(mut list)) = entry else { panic!("{entry:?}") };
+            let mut task = list.pop_front().and_then(AnyBuf::into_buf).unwrap();
+            task.widen();
+            assert_eq!(task.capacity(), 8);
+            (task.context().clone(), list.len())
+        };
+        entries.map(one).collect()
+    };
+    let sent = [("inline", 0), ("nothing", 0), ("pieces", 2), ("piece", 1)];
+    assert_eq!(names(&mut p.ca, 4), sent.map(|(name, pieces)| (name.to_string(), pieces)));
+    assert_eq!(names(&mut p.cb, 1), [("receive".to_string(), 1)]);
+    assert_eq!(bytes(&there, 0, 6), *b"\x01\x09line");
+    assert_eq!(bytes(&to, 8, 5), [32, 33, 34, 35, 0]);
+    // A full queue returns them.
+    let error = loop {
+        let write = wr::RdmaWrite::inline(b"inline", at).with_context(task("again"));
+        if let Err(error) = p.a.post_send(write) {
+            break error;
+        }
+    };
+    assert!(error.is_full());
+    let Some(AnyBuf::List(list)) = error.into_rejected().next() else { panic!("a list") };
+    assert_eq!(*list.into_bufs().unwrap().pop_front().unwrap().context(), "again");
+}
+
+/// Receives without an element, each with a buffer of the pool.
+/// Proves R9.9, R3.2.
+#[test]
+fn empty_receives_of_a_shared_queue() {
+    fails_on!(IwarpOtherwise, "R24.15");
+    profile! { Shares { receive: SharedRq } }
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (mut ca, mut cb) = (dev.ctx.create_cq(60).unwrap(), dev.ctx.create_cq(60).unwrap());
+    let (pool, other) = (pd.create_pool(4, 8).unwrap(), pd.create_pool(1, 8).unwrap());
+    let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+    let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, Depth { send: 4, recv: 4 }).unwrap();
+    let b = pd.create_qp::<Rc, Shares>(&cb, &cb, Depth::on_srq(4, &srq)).unwrap();
+    let (mut a, _b) = Rc::connect((a, &pd), (b, &pd), &dev, &Wish::new());
+    let empty = || wr::Recv::empty().with_context(poisoned(&pool));
+    srq.post_srq_recv(empty()).unwrap();
+    post_srq_recv!(srq, [empty(), wr::Recv::new(poisoned(&pool))]).unwrap();
+    assert_eq!((srq.recvs_outstanding(), pool.available()), (3, 1));
+    for message in [&b""[..], b"", b"8 bytes!"] {
+        a.post_send(wr::Send::inline_slice(message)).unwrap();
+    }
+    poll(&dev, &mut ca, 3);
+    let mut got: Vec<Buf> =
+        poll(&dev, &mut cb, 3).into_iter().map(|done| done.received().entry.unwrap()).collect();
+    assert_eq!(got.iter().map(|buf| buf.len()).collect::<Vec<_>>(), [0, 0, 8]);
+    for buf in &mut got {
+        buf.widen();
+        assert_eq!(buf.capacity(), 8);
+    }
+    drop(got);
+    assert_eq!((srq.recvs_outstanding(), pool.available()), (0, 4));
+    let foreign = wr::Recv::empty().with_context(poisoned(&other));
+    assert_eq!(srq.post_srq_recv(foreign).unwrap_err().kind(), PostErrorKind::ForeignPool);
+    assert_eq!(other.available(), 1);
+}
+
+/// A whole message at a chosen place, although the queue is shared.
+/// Proves R9.9, R6.12.
+#[test]
+fn shared_receives_at_a_piece_alone() {
+    profile! { Shares { receive: SharedRq, entry: AnyList } }
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let (mut ca, mut cb) = (dev.ctx.create_cq(60).unwrap(), dev.ctx.create_cq(60).unwrap());
+    let pool = pd.create_pool(4, 8).unwrap();
+    let mut srq: SharedReceiveQueue<Rc, AnyList, Max<2>> = pd.create_srq(&pool).unwrap();
+    let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, Depth { send: 4, recv: 4 }).unwrap();
+    let b = pd.create_qp::<Rc, Shares>(&cb, &cb, Depth::on_srq(4, &srq)).unwrap();
+    let (mut a, _b) = Rc::connect((a, &pd), (b, &pd), &dev, &Wish::new());
+    let to = pd.register::<LocalWrite>(64).unwrap();
+    let piece = |at, len| to.piece(at, len).unwrap();
+    let one = wr::Recv::at(piece(3, 16)).unwrap().with_context(poisoned(&pool));
+    srq.post_srq_recv(one).unwrap();
+    let two = wr::Recv::at([piece(32, 3), piece(48, 13)]).unwrap().with_context(poisoned(&pool));
+    srq.post_srq_recv(two).unwrap();
+    for message in [b"message 1", b"message 2"] {
+        a.post_send(wr::Send::inline(message)).unwrap();
+    }
+    poll(&dev, &mut ca, 2);
+    let got = poll(&dev, &mut cb, 2).into_iter().map(Done::received);
+    let got: Vec<_> = got.map(|got| (got.byte_len, elements(&got.entry.unwrap()))).collect();
+    assert_eq!(got, [(9, vec![(0, 0), (16, 0)]), (9, vec![(0, 0), (3, 0), (13, 0)])]);
+    assert_eq!(bytes(&to, 3, 9), *b"message 1");
+    assert_eq!((bytes(&to, 32, 3), bytes(&to, 48, 6)), (b"mes".to_vec(), b"sage 2".to_vec()));
+    let other = dev.ctx.alloc_pd().unwrap().register::<LocalWrite>(64).unwrap();
+    let foreign = wr::Recv::at(other.piece(0, 8).unwrap()).unwrap().with_context(poisoned(&pool));
+    assert_eq!(srq.post_srq_recv(foreign).unwrap_err().kind(), PostErrorKind::PdMismatch);
+    assert_eq!(pool.available(), 4);
 }
