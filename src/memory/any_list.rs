@@ -5,38 +5,13 @@
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 
+use crate::memory::any_handle::AnyHandle;
 use crate::memory::chain::Chain;
 use crate::memory::header::{Handle, Header, Word, word};
 use crate::memory::list::BufRef;
 use crate::memory::owning_handle::OwningHeader;
 use crate::memory::{AnyBuf, Buf, BufList, OpenBuf, ReadOnlyBuf, SharedBuf};
-
-/// A handle of any kind: a buffer with a context of any type, or an `OwningHandle`.
-///
-/// # Invariants
-/// The value owns the handle of this header.
-#[repr(transparent)]
-pub(crate) struct AnyHandle(NonNull<Header>);
-
-// SAFETY: the list that contains it is only `Send` if its kinds are, with their contexts
-// (`AnyList`), or it is dropped where the queue of its buffers ended (`orphaned`).
-unsafe impl Send for AnyHandle {}
-// SAFETY: the same for `Sync`.
-unsafe impl Sync for AnyHandle {}
-
-// SAFETY: it is one pointer to a header, and owns the handle.
-unsafe impl Handle for AnyHandle {
-    const KIND: usize = word::EXCLUSIVE;
-}
-
-impl Drop for AnyHandle {
-    fn drop(&mut self) {
-        // SAFETY: this is the only handle (invariant), and it is being dropped.
-        unsafe { (self.header().slab_head().drop)(self.0) };
-    }
-}
 
 /// The kind of a handle in a list.
 #[inline(always)]
@@ -216,8 +191,8 @@ impl<C> AnyList<C> {
     #[inline(always)]
     unsafe fn push<H: Handle>(&mut self, handle: H) {
         let header = ManuallyDrop::new(handle).at();
-        // SAFETY: the handle was given up. If it is not a buffer, its header is that of an
-        // `OwningHandle` (this function's contract).
+        // SAFETY: the handle was given up. If it is not a buffer, it is an `OwningHandle`, which
+        // has such a header (this function's contract).
         unsafe {
             if H::KIND != word::EXCLUSIVE {
                 (*header.cast::<OwningHeader>()).kind.set(H::KIND);

@@ -10,9 +10,9 @@ use crate::memory::{
 /// The type of buffer that a work request owns while it is posted and that its completion returns.
 /// C uses a `wr_id` instead (ibv_poll_cq(3)).
 ///
-/// It is [`Buf`], [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyList`], [`AnyBuf`] for a mixture, or
-/// [`Raw`] for the `unsafe` path that does no bookkeeping. A posted buffer returns as this type
-/// ([R11.1](crate::guide::rules#r11-1)).
+/// It is [`Buf`], [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyList`], [`AnyBuf`] for a mixture of
+/// them, or [`Raw`] for the `unsafe` path that does no bookkeeping. A posted buffer returns as this
+/// type ([R11.1](crate::guide::rules#r11-1)).
 ///
 /// A work request without a buffer, such as one with inline data, has no entry, whatever the type.
 ///

@@ -16,8 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::memory::buf::Buf;
-use crate::memory::header::{Handle, Header};
-use crate::memory::slab::Head;
+use crate::memory::header::{Handle, Head, Header};
 
 /// A share of a frozen buffer.
 ///

@@ -37,13 +37,13 @@
 
 #![allow(unsafe_code)] // handles as pointers, and as words
 
+use std::any::TypeId;
 use std::cell::Cell;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, compiler_fence};
 
 use crate::counters::queue_counters::CompletionCounter;
 use crate::counters::type_tag;
-use crate::memory::slab::Head;
 use crate::sync::{AtomicPtr, Ordering};
 
 #[repr(C, align(64))]
@@ -299,6 +299,26 @@ impl Header {
     pub(crate) fn posted_to(&self) -> *const CompletionCounter {
         self.at_queue.load(Ordering::Acquire)
     }
+}
+
+/// The start of a header's `slab`, for any kind of handle and any type of context.
+#[repr(C)]
+pub(crate) struct Head {
+    /// The protection domain's number.
+    pub pd: u32,
+    /// The bytes of each buffer of a pool; 0 in an arena; [`SHARING`](Self::SHARING) if the handles
+    /// are `OwningHandle`s.
+    pub size: u32,
+    /// The type of the contexts.
+    pub context: TypeId,
+    /// Drops the handle of a header that has no other owner: a buffer, also a frozen one whose last
+    /// share was given up, or an `OwningHandle`.
+    pub drop: unsafe fn(NonNull<Header>),
+}
+
+impl Head {
+    /// The size of a slab that has only headers. No buffer is that large.
+    pub const SHARING: u32 = u32::MAX;
 }
 
 /// The word that links a header to others. Its meaning depends on where the header is:

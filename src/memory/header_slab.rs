@@ -12,10 +12,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::memory::free_list::FreeList;
-use crate::memory::header::Header;
+use crate::memory::header::{Head, Header};
 use crate::memory::orphaned;
 use crate::memory::owning_handle::{OwningHandle, OwningHeader, drop_owning};
-use crate::memory::slab::Head;
 use crate::sync::{AtomicU32, Mutex, lock};
 
 /// # Invariants

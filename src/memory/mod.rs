@@ -37,6 +37,7 @@ pub(crate) mod remote;
 pub(crate) mod span;
 
 // The rest.
+pub(crate) mod any_handle;
 pub(crate) mod blocks;
 pub(crate) mod chain;
 pub(crate) mod device;

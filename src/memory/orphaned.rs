@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::ptr;
 
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters, Quiet};
-use crate::memory::any_list::AnyHandle;
+use crate::memory::any_handle::AnyHandle;
 use crate::memory::chain::Chain;
 use crate::memory::header::Header;
 use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};

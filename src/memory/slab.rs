@@ -36,7 +36,7 @@ use crate::counters::type_tag;
 use crate::memory::blocks::{Blocks, Bytes};
 use crate::memory::free_list::FreeList;
 use crate::memory::frozen::drop_buf;
-use crate::memory::header::Header;
+use crate::memory::header::{Head, Header};
 use crate::memory::orphaned;
 use crate::memory::registered::Registered;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -46,26 +46,6 @@ use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 pub(crate) struct Slot<C> {
     header: Header,
     pub context: UnsafeCell<C>,
-}
-
-/// The start of a header's `slab`, for any kind of handle and any type of context.
-#[repr(C)]
-pub(crate) struct Head {
-    /// The protection domain's number.
-    pub pd: u32,
-    /// The bytes of each buffer of a pool; 0 in an arena; [`SHARING`](Self::SHARING) if the handles
-    /// are `OwningHandle`s.
-    pub size: u32,
-    /// The type of the contexts.
-    pub context: TypeId,
-    /// Drops the handle of a header that has no other owner: a buffer, also a frozen one whose last
-    /// share was given up, or an `OwningHandle`.
-    pub drop: unsafe fn(NonNull<Header>),
-}
-
-impl Head {
-    /// The size of a slab without memory of its own. No buffer is that large.
-    pub const SHARING: u32 = u32::MAX;
 }
 
 /// # Invariants

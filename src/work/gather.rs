@@ -66,8 +66,8 @@ impl Gather {
         // SAFETY: the element is writable, and the caller owns the handle.
         let len = unsafe { emit_one(header, sge, here, is_buf) };
         let type_tag = header.type_tag();
-        // Receives of a shared receive queue are limited by their first buffer, which is of its
-        // pool. Pieces behind it are not.
+        // The first buffer, which belongs to the pool of the queue, limits the receives of a shared
+        // receive queue. A piece behind it can belong to any region.
         let is_behind = !is_buf && self.count > 1;
         check.see(if is_behind { type_tag::of_any_pool(type_tag) } else { type_tag });
         if here.use_ == Use::Write {

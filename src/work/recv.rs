@@ -46,8 +46,8 @@ impl<D> Recv<D> {
     /// ([`Received::byte_len`](crate::completion::Received::byte_len)) and the unchanged pieces.
     /// Their bytes belong to the region, so peers may write them too.
     ///
-    /// A shared receive queue needs a buffer of its pool, so there the pieces follow a buffer, which
-    /// gets the start of the message.
+    /// A shared receive queue needs a buffer of its pool. It gets the start of the message, or only
+    /// brings its context ([`with_context`](Self::with_context)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -27,7 +27,7 @@ pub struct WithContext<D, C: 'static = ()> {
     buf: Buf<C>,
 }
 
-/// Data without a context of its own: bytes without a buffer, and pieces
+/// Data whose completion does not return a context: bytes without a buffer, and pieces
 /// ([R17.7](crate::guide::rules#r17-7)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

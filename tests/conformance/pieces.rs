@@ -353,7 +353,7 @@ fn a_datagram_is_split() {
     poll(&p.dev, &mut p.ca, 1);
 }
 
-/// A shared receive queue: the header is of its pool, and limits the receives.
+/// A shared receive queue: the header belongs to its pool, and limits the receives.
 /// Proves R7.5, R6.8.
 #[test]
 fn shared_receives_at_chosen_places() {
@@ -395,7 +395,7 @@ fn shared_receives_at_chosen_places() {
     poll(&dev, &mut ca, 3);
     assert_eq!((srq.recvs_outstanding(), heads.available()), (0, 4));
 
-    // What is not limited by the pool is rejected.
+    // The queue rejects lists that do not begin with a buffer of its pool.
     let rejected = |list: AnyList, srq: &mut SharedReceiveQueue<Rc, AnyBuf, Max<3>>| {
         srq.post_srq_recv(wr::Recv::at(list).unwrap()).unwrap_err().kind()
     };
