@@ -5,6 +5,7 @@
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 
 use crate::memory::any_handle::AnyHandle;
 use crate::memory::chain::Chain;
@@ -14,14 +15,19 @@ use crate::memory::owning_handle::OwningHeader;
 use crate::memory::{AnyBuf, Buf, BufList, OpenBuf, ReadOnlyBuf, SharedBuf};
 
 /// The kind of a handle in a list.
+///
+/// # Safety
+/// The header belongs to a handle that exists.
 #[inline(always)]
-fn kind(header: &Header) -> usize {
-    if header.is_of_buf() {
-        return word::EXCLUSIVE;
+unsafe fn kind(header: NonNull<Header>) -> usize {
+    // SAFETY: the header is alive. If it does not belong to a buffer, it is the header of an
+    // `OwningHandle`.
+    unsafe {
+        match header.as_ref().is_of_buf() {
+            true => word::EXCLUSIVE,
+            false => header.cast::<OwningHeader>().as_ref().kind.get(),
+        }
     }
-    // SAFETY: it is the header of an `OwningHandle`, because it does not belong to a buffer. It is
-    // alive, like the header.
-    unsafe { &*std::ptr::from_ref(header).cast::<OwningHeader>() }.kind.get()
 }
 
 /// The buffers and pieces of one work request, in the order of its scatter/gather list (`sg_list`
@@ -107,7 +113,7 @@ impl<C> AnyList<C> {
     pub fn pop_front(&mut self) -> Option<AnyBuf<C>> {
         let handle = ManuallyDrop::new(self.0.pop()?);
         // SAFETY: the handle left the list and is given up.
-        Some(unsafe { Self::element(handle.at()) })
+        Some(unsafe { Self::element(NonNull::new_unchecked(handle.at())) })
     }
 
     /// Borrows the first element.
@@ -121,7 +127,7 @@ impl<C> AnyList<C> {
             // SAFETY: the header belongs to a handle of the list, which stays borrowed while the
             // handle created here exists. That handle is never dropped, and only available behind a
             // reference.
-            BufRef::new(unsafe { Self::element(header.as_ptr()) })
+            BufRef::new(unsafe { Self::element(header) })
         })
     }
 
@@ -134,8 +140,8 @@ impl<C> AnyList<C> {
             return Err(self);
         }
         let first = ManuallyDrop::new(self).0.first();
-        // SAFETY: the handles were given up. They are linked in the same way, and buffers of `C`.
-        Ok(unsafe { BufList::from_word(first.expose_provenance()) })
+        // SAFETY: the handles were given up. They are buffers of `C`.
+        Ok(BufList(unsafe { Chain::from_first(first) }))
     }
 
     /// The number of elements. Each call counts them.
@@ -166,20 +172,22 @@ impl<C> AnyList<C> {
     /// The elements with their kinds, of `word`.
     #[inline(always)]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&Header, usize)> {
-        self.headers().map(|header| (header, kind(header)))
+        // SAFETY: the list owns the handles, so the headers are alive.
+        self.0.addresses().map(|header| unsafe { (header.as_ref(), kind(header)) })
     }
 
     /// # Safety
     /// The caller gives up a handle of a list with contexts `C`, or never drops the result.
     #[inline(always)]
-    unsafe fn element(header: *mut Header) -> AnyBuf<C> {
+    unsafe fn element(header: NonNull<Header>) -> AnyBuf<C> {
+        let at = header.as_ptr();
         // SAFETY: the header belongs to a handle of this kind (invariant), which is given up.
         unsafe {
-            match kind(&*header) {
-                word::EXCLUSIVE => AnyBuf::Buf(Buf::from_header(header)),
-                word::OPEN => AnyBuf::Open(OpenBuf::from_header(header)),
-                word::SHARED => AnyBuf::Shared(SharedBuf::from_header(header)),
-                _ => AnyBuf::ReadOnlyPiece(ReadOnlyBuf::from_header(header)),
+            match kind(header) {
+                word::EXCLUSIVE => AnyBuf::Buf(Buf::from_header(at)),
+                word::OPEN => AnyBuf::Open(OpenBuf::from_header(at)),
+                word::SHARED => AnyBuf::Shared(SharedBuf::from_header(at)),
+                _ => AnyBuf::ReadOnlyPiece(ReadOnlyBuf::from_header(at)),
             }
         }
     }
@@ -278,12 +286,9 @@ lists_of! {
 
 impl<C: 'static> From<BufList<C>> for AnyList<C> {
     fn from(list: BufList<C>) -> Self {
-        let first = ManuallyDrop::new(list)
-            .headers()
-            .next()
-            .map_or(0, |header| std::ptr::from_ref(header).expose_provenance());
-        // SAFETY: the handles were given up. They are linked in the same way, and buffers of `C`.
-        unsafe { Self::from_word(first) }
+        let first = ManuallyDrop::new(list).0.first();
+        // SAFETY: the handles were given up. They are buffers of `C`.
+        AnyList(unsafe { Chain::from_first(first) }, PhantomData)
     }
 }
 

@@ -37,7 +37,7 @@ use crate::memory::header::{Handle, Header, Word, word};
 /// assert_eq!(&head[..], b"head ");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct BufList<C: 'static = ()>(Chain<Buf<C>>);
+pub struct BufList<C: 'static = ()>(pub(super) Chain<Buf<C>>);
 
 impl<C> BufList<C> {
     /// Creates an empty list.

@@ -11,7 +11,7 @@
 //! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
 //! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [`MemoryWindow`] and [`Type1Window`], whose keys are invalidated without a deregistration |
 //! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`] for the whole address space |
-//! | **mix kinds on one queue** | [`AnyBuf`]; [`Entry`] and [`Owned`] are the traits of the types that completions return |
+//! | **mix kinds on one queue** | [`AnyBuf`], and [`AnyList`] for several in one work request; [`Entry`] and [`Owned`] are the traits of the types that completions return |
 //! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] for a region's rights |
 //! | **handle errors** | [`TooLong`], [`OutOfBounds`], [`JoinError`], [`SplitError`], [`ReregError`] |
 //!

@@ -245,10 +245,11 @@ pub trait RecvSink: Sink {}
 
 /// Memory that a receive of a shared receive queue can fill: at least one buffer, because the
 /// number of buffers in its pool limits the number of receives ([R9.9](crate::guide::rules#r9-9)).
+/// A piece needs such a buffer as well: before it, or only [for its context](Recv::with_context).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a shared receive queue",
     label = "no buffer of the queue's pool",
-    note = "post a `Buf` of the pool that the shared receive queue was made with, or several"
+    note = "post a `Buf` of the pool that the shared receive queue was made with, or several; an empty receive and a receive at a piece take one along, `wr::Recv::empty().with_context(buf)`"
 )]
 pub trait SrqSink: sealed::Sealed {}
 
