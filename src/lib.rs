@@ -221,6 +221,7 @@ pub mod wr {
     pub use crate::work::request::WorkRequest;
     pub use crate::work::sge::{Piece, Sge};
     pub use crate::work::sge_list::SgeList;
+    pub use crate::work::with_context::{NoContext, WithContext};
     pub use crate::work::with_id::{NoBuffer, WithId};
 }
 

@@ -78,6 +78,18 @@ pub fn without_pool(type_tag: u64, capacity: u32) -> u64 {
     type_tag & !OF_SIZE | Pool::ALL << Pool::FIRST | of_size(capacity)
 }
 
+/// The same type tag without the pool, for a buffer that may be of any pool.
+#[inline(always)]
+pub fn of_any_pool(type_tag: u64) -> u64 {
+    type_tag & !(Pool::ALL << Pool::FIRST)
+}
+
+/// The same type tag without the size, for a buffer whose bytes are not used.
+#[inline(always)]
+pub fn of_any_size(type_tag: u64) -> u64 {
+    type_tag & !OF_SIZE
+}
+
 /// The bits that only `of_size` sets.
 const OF_SIZE: u64 = (1 << Pool::FIRST) - 1;
 

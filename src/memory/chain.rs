@@ -61,11 +61,14 @@ impl<H: Handle> Chain<H> {
         }
     }
 
-    /// Appends a handle, by walking to the end of the list.
-    pub fn push_back(&mut self, handle: H) {
-        let Some(last) = self.headers().last() else { return self.push(handle) };
-        handle.header().link.set_next(ptr::null_mut());
-        last.link.set_next(ManuallyDrop::new(handle).at());
+    /// Appends a list, by walking to the end of this one.
+    #[inline(always)]
+    pub fn append(&mut self, other: Self) {
+        let first = ManuallyDrop::new(other).first;
+        match self.headers().last() {
+            Some(last) => last.link.set_next(first),
+            None => self.first = first,
+        }
     }
 
     pub fn headers(&self) -> impl Iterator<Item = &Header> {

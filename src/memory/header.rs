@@ -37,8 +37,9 @@
 
 #![allow(unsafe_code)] // handles as pointers, and as words
 
+use std::any::TypeId;
 use std::cell::Cell;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, compiler_fence};
 
 use crate::counters::queue_counters::CompletionCounter;
@@ -52,7 +53,7 @@ pub struct Header {
     //   holds the handle, the device holds it as a `wr_id`, or a ring holds it.
     // - A header has one handle. The holder may access the `Cell`s and, if the handle is exclusive,
     //   the bytes; no other code accesses them.
-    // - `slab` begins with a `u32` and lives as long as the header.
+    // - `slab` begins with a `Head` and lives as long as the header.
     // - `link` is null except in a free list, in a handle that is part of a list, or behind shared
     //   handles.
     // - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
@@ -76,7 +77,7 @@ pub struct Header {
     at_queue: AtomicPtr<CompletionCounter>,
     pub(crate) link: Link,
     /// Keeps the header and the memory alive. Its type follows from the kind of handle. It begins
-    /// with the number of the region's protection domain, as numbered by `Pd`.
+    /// with a [`Head`].
     pub(crate) slab: *const (),
     /// The kind of the buffer (see [`type_tag`]).
     type_tag: Cell<u64>,
@@ -252,10 +253,22 @@ impl Header {
         counter
     }
 
+    /// The start of the slab.
+    #[inline(always)]
+    pub(crate) fn slab_head(&self) -> &Head {
+        // SAFETY: `slab` begins with it and lives as long as the header (invariants).
+        unsafe { &*self.slab.cast() }
+    }
+
     /// The number of the region's protection domain, as numbered by `Pd`.
     pub(crate) fn pd(&self) -> u32 {
-        // SAFETY: `slab` begins with a `u32` and lives as long as the header (invariants).
-        unsafe { *self.slab.cast::<u32>() }
+        self.slab_head().pd
+    }
+
+    /// Whether the handle is a `Buf`, and not an `OwningHandle`.
+    #[inline(always)]
+    pub(crate) fn is_of_buf(&self) -> bool {
+        self.slab_head().size != Head::SHARING
     }
 
     /// The counter of the queue that owns the buffer, for the holder of the handle.
@@ -286,6 +299,26 @@ impl Header {
     pub(crate) fn posted_to(&self) -> *const CompletionCounter {
         self.at_queue.load(Ordering::Acquire)
     }
+}
+
+/// The start of a header's `slab`, for any kind of handle and any type of context.
+#[repr(C)]
+pub(crate) struct Head {
+    /// The protection domain's number.
+    pub pd: u32,
+    /// The bytes of each buffer of a pool; 0 in an arena; [`SHARING`](Self::SHARING) if the handles
+    /// are `OwningHandle`s.
+    pub size: u32,
+    /// The type of the contexts.
+    pub context: TypeId,
+    /// Drops the handle of a header that has no other owner: a buffer, also a frozen one whose last
+    /// share was given up, or an `OwningHandle`.
+    pub drop: unsafe fn(NonNull<Header>),
+}
+
+impl Head {
+    /// The size of a slab that has only headers. No buffer is that large.
+    pub const SHARING: u32 = u32::MAX;
 }
 
 /// The word that links a header to others. Its meaning depends on where the header is:

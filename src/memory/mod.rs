@@ -11,7 +11,7 @@
 //! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
 //! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [`MemoryWindow`] and [`Type1Window`], whose keys are invalidated without a deregistration |
 //! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`] for the whole address space |
-//! | **mix kinds on one queue** | [`AnyBuf`]; [`Entry`] and [`Owned`] are the traits of the types that completions return |
+//! | **mix kinds on one queue** | [`AnyBuf`], and [`AnyList`] for several in one work request; [`Entry`] and [`Owned`] are the traits of the types that completions return |
 //! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] for a region's rights |
 //! | **handle errors** | [`TooLong`], [`OutOfBounds`], [`JoinError`], [`SplitError`], [`ReregError`] |
 //!
@@ -29,6 +29,8 @@ pub(crate) mod parts;
 pub(crate) mod kept;
 pub(crate) mod list;
 
+pub(crate) mod any_list;
+
 pub(crate) mod region;
 
 pub(crate) mod remote;
@@ -36,6 +38,7 @@ pub(crate) mod remote;
 pub(crate) mod span;
 
 // The rest.
+pub(crate) mod any_handle;
 pub(crate) mod blocks;
 pub(crate) mod chain;
 pub(crate) mod device;
@@ -67,6 +70,7 @@ pub(crate) mod window;
 
 pub(crate) use crate::sys::mem::open;
 
+pub use any_list::AnyList;
 pub use arena::{Arena, ArenaBuilder};
 pub use buf::{Buf, TooLong};
 pub use device::{Dm, DmaBuf};

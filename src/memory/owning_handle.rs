@@ -34,6 +34,8 @@ pub(crate) struct OwningHeader {
     /// For a piece of a region: the largest length that it has had. Its type tag is for this
     /// length.
     longest: Cell<usize>,
+    /// In a list of several kinds: the kind of the handle.
+    pub(super) kind: Cell<usize>,
 }
 
 impl OwningHeader {
@@ -44,6 +46,7 @@ impl OwningHeader {
             id: Cell::new(0),
             kept: UnsafeCell::new(MaybeUninit::uninit()),
             longest: Cell::new(0),
+            kind: Cell::new(0),
         }
     }
 }
@@ -227,6 +230,15 @@ impl OwningHandle {
         };
         if is_put { kept } else { put_later(this, kept) }
     }
+}
+
+/// Drops a handle.
+///
+/// # Safety
+/// The caller gives up the handle of this header.
+pub(super) unsafe fn drop_owning(header: NonNull<Header>) {
+    // SAFETY: this function has the same contract.
+    drop(unsafe { OwningHandle::from_header(header.as_ptr()) });
 }
 
 impl Clone for OwningHandle {

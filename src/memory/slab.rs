@@ -35,10 +35,9 @@ use crate::counters::ids::PoolNumber;
 use crate::counters::type_tag;
 use crate::memory::blocks::{Blocks, Bytes, LONGEST};
 use crate::memory::free_list::FreeList;
-use crate::memory::frozen::drop_frozen;
-use crate::memory::header::Header;
+use crate::memory::frozen::drop_buf;
+use crate::memory::header::{Head, Header};
 use crate::memory::kept::{Kept, lines};
-use crate::memory::list::BufList;
 use crate::memory::orphaned;
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::Registered;
@@ -49,19 +48,6 @@ use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, 
 pub(crate) struct Slot<C> {
     header: Header,
     pub context: UnsafeCell<C>,
-}
-
-/// The start of a header's `slab`, for any type of context.
-#[repr(C)]
-pub(crate) struct Head {
-    /// The protection domain's number. It is the first field, as in any header's `slab`.
-    pd: u32,
-    /// The bytes of each buffer of a pool; 0 in an arena.
-    size: u32,
-    /// The type of the contexts.
-    pub context: TypeId,
-    /// Drops a frozen buffer whose last share was given up.
-    pub drop_frozen: unsafe fn(NonNull<Header>),
 }
 
 /// The bytes of an arena's slots.
@@ -190,8 +176,7 @@ impl<C: 'static> Slab<C> {
         let untaken = Arc::new(AtomicU32::new(0));
         let free_list = if arena.is_some() { FreeList::locked() } else { FreeList::new() };
         let (none, noted, left) = (Vec::new(), untaken.clone(), AtomicU64::new(1));
-        let (of, drop_frozen) = (TypeId::of::<C>(), drop_frozen::<C> as _);
-        let head = Head { pd, size, context: of, drop_frozen };
+        let head = Head { pd, size, context: TypeId::of::<C>(), drop: drop_buf::<C> };
         let all = Slab { head, free_list, slots: none, number, arena, untaken, left, region };
         // INVARIANT: it is counted.
         let shared = SlabOwner(NonNull::from(Box::leak(Box::new(all))));
@@ -203,9 +188,8 @@ impl<C: 'static> Slab<C> {
         }));
         // SAFETY: there is no handle yet, so no other code accesses the slots.
         unsafe { (*slab).slots = slots };
-        // SAFETY: `drop` calls `forget` before the slots are freed. Their handles are buffers of
-        // `C`.
-        unsafe { orphaned::note::<_, BufList<C>>(&shared.slots, noted, pd) };
+        // SAFETY: `drop` calls `forget` before the slots are freed.
+        unsafe { orphaned::note(&shared.slots, noted, pd) };
         shared
     }
 }

@@ -1,13 +1,18 @@
-//! Several buffers of one work request.
+//! Several buffers and pieces of one work request.
 
 #![allow(unsafe_code)] // writes C scatter/gather elements
 
 use arrayvec::ArrayVec;
 
+use crate::counters::type_tag;
+use crate::memory::any_list::AnyList;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry};
-use crate::memory::header::{Handle, Header};
+use crate::memory::header::{Handle, Header, word};
 use crate::memory::list::BufList;
+use crate::memory::open_buf::OpenBuf;
+use crate::memory::read_only_buf::ReadOnlyBuf;
+use crate::memory::shared::SharedBuf;
 use crate::memory::span::READS_NOTHING;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
@@ -41,10 +46,14 @@ impl Gather {
     /// Writes the next element.
     ///
     /// # Safety
-    /// There is room at `sges` for one more element, and the header belongs to a handle that the
-    /// caller owns.
+    /// There is room at `sges` for one more element, and the header belongs to a handle of this
+    /// kind that the caller owns.
     #[inline(always)]
-    unsafe fn emit(&mut self, header: &Header, sges: *mut ibv_sge, check: &mut Check) {
+    unsafe fn emit(&mut self, header: &Header, kind: usize, sges: *mut ibv_sge, check: &mut Check) {
+        let is_buf = kind == word::EXCLUSIVE;
+        if !is_buf && kind != word::OPEN && matches!(self.how.use_, Use::Read | Use::Fill) {
+            check.note(fault::READ_ONLY);
+        }
         // SAFETY: there is room for one more element.
         let sge = unsafe { sges.add(self.count) };
         self.count += 1;
@@ -55,7 +64,12 @@ impl Gather {
             here.limit = if part == 0 { READS_NOTHING } else { part };
         }
         // SAFETY: the element is writable, and the caller owns the handle.
-        let len = unsafe { emit_one(header, sge, here, check) };
+        let len = unsafe { emit_one(header, sge, here, is_buf) };
+        let type_tag = header.type_tag();
+        // The first buffer, which belongs to the pool of the queue, limits the receives of a shared
+        // receive queue. A piece behind it can belong to any region.
+        let is_behind = !is_buf && self.count > 1;
+        check.see(if is_behind { type_tag::of_any_pool(type_tag) } else { type_tag });
         if here.use_ == Use::Write {
             self.bytes = self.bytes.wrapping_add(len);
         }
@@ -77,7 +91,7 @@ impl Gather {
 }
 
 macro_rules! gather_list {
-    ($t:ty as $e:ty, [$($generics:tt)*], $n:expr, $wrap:expr) => {
+    ($t:ty as $e:ty, [$($generics:tt)*], $n:expr) => {
         impl<$($generics)*> crate::work::data::sealed::Of<$e> for $t {
             type This = Self;
         }
@@ -92,53 +106,113 @@ macro_rules! gather_list {
                 for buf in self.iter() {
                     // SAFETY: there are at most as many buffers as elements, and `self` owns the
                     // handle.
-                    unsafe { all.emit(buf.header(), sges, check) };
+                    unsafe { all.emit(buf.header(), word::EXCLUSIVE, sges, check) };
                 }
                 let list: BufList<C> = self.into_iter().rev().fold(
                     BufList::new(),
                     |mut list, buf| { list.push_front(buf); list },
                 );
-                let wrap: fn(BufList<C>) -> $e = $wrap;
-                let entry = (!list.is_empty()).then(|| wrap(list));
+                let entry = (!list.is_empty()).then(|| list.into());
                 all.end(sges, entry, check)
             }
         }
     };
 }
 
-gather_list!([Buf<C>; N] as BufList<C>, [C: 'static, const N: usize], N, |list| list);
-gather_list!([Buf<C>; N] as AnyBuf<C>, [C: 'static, const N: usize], N, AnyBuf::List);
-gather_list!(ArrayVec<Buf<C>, N> as BufList<C>, [C: 'static, const N: usize], N, |list| list);
-gather_list!(ArrayVec<Buf<C>, N> as AnyBuf<C>, [C: 'static, const N: usize], N, AnyBuf::List);
+gather_list!([Buf<C>; N] as BufList<C>, [C: 'static, const N: usize], N);
+gather_list!([Buf<C>; N] as AnyBuf<C>, [C: 'static, const N: usize], N);
+gather_list!([Buf<C>; N] as AnyList<C>, [C: 'static, const N: usize], N);
+gather_list!(ArrayVec<Buf<C>, N> as BufList<C>, [C: 'static, const N: usize], N);
+gather_list!(ArrayVec<Buf<C>, N> as AnyBuf<C>, [C: 'static, const N: usize], N);
+gather_list!(ArrayVec<Buf<C>, N> as AnyList<C>, [C: 'static, const N: usize], N);
+
+macro_rules! gather_pieces {
+    ($($piece:ty)*) => {$(
+        gather_pieces!(@of [C: 'static, const N: usize] [$piece; N], N, [pieces see] {
+            pieces.iter().for_each(|piece| see(piece.header(), <$piece>::KIND));
+        });
+        gather_pieces!(@of [C: 'static] (Buf<C>, $piece), 2, [pair see] {
+            see(pair.0.header(), word::EXCLUSIVE);
+            see(pair.1.header(), <$piece>::KIND);
+        });
+    )*};
+    (@of $generics:tt $t:ty, $n:tt, $names:tt $each:tt) => {
+        gather_pieces!(@as AnyList<C>, $generics $t, $n, $names $each);
+        gather_pieces!(@as AnyBuf<C>, $generics $t, $n, $names $each);
+    };
+    (@as $e:ty, [$($generics:tt)*] $t:ty, $n:tt, [$it:ident $see:ident] $each:block) => {
+        impl<$($generics)*> crate::work::data::sealed::Of<$e> for $t {
+            type This = Self;
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<$($generics)*> Data<$e> for $t {
+            type Sges = [ibv_sge; $n];
+
+            #[inline(always)]
+            unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<$e> {
+                let mut all = Gather::new(how);
+                let ($it, mut $see) = (&self, |header: &Header, kind| {
+                    // SAFETY: there are as many handles as elements, and `self` owns them.
+                    unsafe { all.emit(header, kind, sges, check) };
+                });
+                $each
+                let list = AnyList::<C>::from(self);
+                let entry = (!list.is_empty()).then(|| list.into());
+                all.end(sges, entry, check)
+            }
+        }
+    };
+}
+
+gather_pieces! { OpenBuf SharedBuf ReadOnlyBuf }
+
+impl<C: 'static, E: From<AnyList<C>> + Entry> crate::work::data::sealed::Of<E> for AnyList<C> {
+    type This = Self;
+}
 
 impl<C: 'static, E: From<BufList<C>> + Entry> crate::work::data::sealed::Of<E> for BufList<C> {
     type This = Self;
 }
 
-#[diagnostic::do_not_recommend]
-impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
-    type Sges = [ibv_sge; MAX_LIST];
+macro_rules! gather_at_run_time {
+    ($list:ident, |$of:ident| $kinds:expr) => {
+        #[diagnostic::do_not_recommend]
+        impl<C: 'static, E: From<$list<C>> + Entry> Data<E> for $list<C> {
+            type Sges = [ibv_sge; MAX_LIST];
 
-    #[inline(always)]
-    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
-        let most = (check.max_sge as usize).min(MAX_LIST);
-        let mut all = Gather::new(how);
-        for header in self.headers() {
-            if all.count == most {
-                check.note(fault::SGE);
-                break;
+            #[inline(always)]
+            unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
+                let most = (check.max_sge as usize).min(MAX_LIST);
+                let mut all = Gather::new(how);
+                let $of = &self;
+                for (header, kind) in $kinds {
+                    if all.count == most {
+                        check.note(fault::SGE);
+                        break;
+                    }
+                    // SAFETY: there are fewer than `most` elements, which is at most MAX_LIST, and
+                    // the list owns the handle.
+                    unsafe { all.emit(header, kind, sges, check) };
+                }
+                let entry = (!self.is_empty()).then(|| E::from(self));
+                all.end(sges, entry, check)
             }
-            // SAFETY: there are fewer than `most` elements, which is at most MAX_LIST, and the list
-            // owns the handle.
-            unsafe { all.emit(header, sges, check) };
         }
-        let entry = (!self.is_empty()).then(|| E::from(self));
-        all.end(sges, entry, check)
-    }
+    };
 }
+
+gather_at_run_time!(BufList, |list| list.headers().map(|header| (header, word::EXCLUSIVE)));
+gather_at_run_time!(AnyList, |list| list.kinds());
 
 impl<C: 'static> From<BufList<C>> for AnyBuf<C> {
     fn from(list: BufList<C>) -> Self {
+        AnyBuf::List(list.into())
+    }
+}
+
+impl<C: 'static> From<AnyList<C>> for AnyBuf<C> {
+    fn from(list: AnyList<C>) -> Self {
         AnyBuf::List(list)
     }
 }

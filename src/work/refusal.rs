@@ -23,6 +23,8 @@ pub(crate) mod fault {
     pub const WINDOW: u32 = 128;
     /// LOCAL_INV of a window on Soft-RoCE.
     pub const LOCAL_INV: u32 = 256;
+    /// A list for a READ or a receive has an element that the device may not write.
+    pub const READ_ONLY: u32 = 512;
 }
 
 /// Displays a number of work requests.
@@ -115,6 +117,9 @@ pub enum PostErrorKind {
     /// A receive of a shared receive queue does not have a buffer. Only buffers limit the number of
     /// receives.
     NoBuffer,
+    /// A list for a READ or a receive contains a shared buffer or a piece of read-only memory
+    /// ([R4.5](crate::guide::rules#r4-5)).
+    ReadOnly,
     /// The address handle was removed, or belongs to another queue pair
     /// ([R5.3](crate::guide::rules#r5-3)).
     UnknownAddressHandle,
@@ -226,6 +231,10 @@ impl fmt::Display for PostErrorKind {
                 "a receive of a shared receive queue needs a buffer (take one of the pool that the \
                  queue was made with)",
             ),
+            PostErrorKind::ReadOnly => f.write_str(
+                "a list for a READ or a receive contains a shared buffer or a piece of read-only \
+                 memory (use buffers and pieces of writable regions)",
+            ),
             PostErrorKind::UnknownAddressHandle => f.write_str(
                 "the address handle was removed, or belongs to another queue pair (add one to this \
                  queue pair by `add_address_handle`)",
@@ -325,6 +334,7 @@ impl Faults {
             }
             f if f & fault::POOL != 0 => PostErrorKind::ForeignPool,
             f if f & fault::NO_BUFFER != 0 => PostErrorKind::NoBuffer,
+            f if f & fault::READ_ONLY != 0 => PostErrorKind::ReadOnly,
             f if f & fault::WINDOW != 0 => PostErrorKind::ForeignWindow,
             f if f & fault::LOCAL_INV != 0 => PostErrorKind::LocalInvOnSoftRoce,
             f if f & fault::AH != 0 && self.too_long.is_none() => {

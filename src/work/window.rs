@@ -34,7 +34,7 @@ impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
         } else if self.0.may_crash() {
             check.note(fault::LOCAL_INV);
         }
-        check.see(self.header());
+        check.see(self.header().type_tag());
         Emitted { sges, count: 0, entry: Some(AnyBuf::Window(self)), flags: 0, wr_id: 0 }
     }
 }

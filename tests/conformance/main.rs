@@ -47,6 +47,7 @@ mod opcodes;
 mod own_memory;
 mod owning;
 mod persistence;
+mod pieces;
 mod pools;
 mod prepared;
 mod providers;

@@ -1,5 +1,7 @@
 //! The parts of `src/memory` that the models include.
 
+#[path = "../../../src/memory/any_handle.rs"]
+pub mod any_handle;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/blocks.rs"]
 pub mod blocks;
@@ -36,8 +38,3 @@ pub mod registered;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/slab.rs"]
 pub mod slab;
-
-/// Lists with one buffer.
-pub mod list {
-    pub use super::buf::BufList;
-}
