@@ -23,6 +23,7 @@ pub mod bindings;
 pub mod cm;
 pub mod cold;
 pub mod control;
+pub mod counters;
 pub mod create_qp_ex;
 pub mod data;
 pub mod device;
