@@ -105,6 +105,7 @@ pub struct PoolNumber(u32);
 
 impl PoolNumber {
     /// Takes a number, or `NO_POOL` if all are in use.
+    #[allow(clippy::new_without_default)] // it takes a number
     pub fn new() -> Self {
         PoolNumber(pool_numbers().take().unwrap_or(type_tag::NO_POOL))
     }

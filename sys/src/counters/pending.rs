@@ -21,6 +21,7 @@ pub struct Pending(AtomicU32);
 
 impl Pending {
     /// The count of a new queue, which is not attached to a completion queue.
+    #[allow(clippy::new_without_default)] // the count begins at one
     pub fn new() -> Self {
         Pending(AtomicU32::new(1))
     }

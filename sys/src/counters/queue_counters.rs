@@ -1,7 +1,5 @@
 //! The part of the counters that a queue shares with its completion queues.
 
-#![allow(unsafe_code)] // counters by address
-
 use std::sync::{Arc, OnceLock};
 
 use crate::counters::budget::{Budget, Claims};
