@@ -52,7 +52,6 @@ pub(crate) mod open_buf;
 pub(crate) mod orphaned;
 pub(crate) mod own;
 pub(crate) mod owning_handle;
-pub(crate) mod ranges;
 pub(crate) mod read_only_buf;
 pub(crate) mod registered;
 mod relaxed;
@@ -64,7 +63,7 @@ pub(crate) mod slab;
 mod typed;
 pub(crate) mod window;
 
-pub(crate) use crate::sys::mem::open;
+pub(crate) use crate::sys::mem::{open, ranges};
 
 pub use arena::{Arena, ArenaBuilder};
 pub use buf::{Buf, TooLong};
