@@ -17,11 +17,11 @@ use crate::profile::{Posting, Profile};
 use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb, is_rdma};
 use crate::sys::device::is_iwarp;
 use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
+use crate::terms::post_error::PostErrorKind;
 use crate::work::chain::trim;
 use crate::work::flags::SendFlags;
 use crate::work::limits::{Limit, Max};
 use crate::work::opcode;
-use crate::work::refusal::PostErrorKind;
 
 /// A send queue, a receive queue, or a shared receive queue.
 #[doc(hidden)]

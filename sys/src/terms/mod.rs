@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod error;
 pub mod gid;
 pub mod odp;
+pub mod post_error;
 pub mod rate;
 pub mod refused;
 pub mod state;
