@@ -17,6 +17,9 @@ pub mod queue_counters;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../sys/src/counters/type_tag.rs"]
 pub mod type_tag;
+#[allow(dead_code)] // the models use only a part of it
+#[path = "../../../sys/src/counters/word.rs"]
+pub mod word;
 
 /// Counters of a queue that will leave orphaned buffers.
 pub fn new_counters() -> Arc<queue_counters::QueueCounters> {

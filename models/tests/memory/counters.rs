@@ -1,4 +1,4 @@
-//! The parts of `src/counters` that the models include.
+//! The parts of `sys/src/counters` that the models include.
 
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../sys/src/counters/budget.rs"]
@@ -15,3 +15,6 @@ pub mod queue_counters;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../sys/src/counters/type_tag.rs"]
 pub mod type_tag;
+#[allow(dead_code)] // the models use only a part of it
+#[path = "../../../sys/src/counters/word.rs"]
+pub mod word;

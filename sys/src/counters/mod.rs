@@ -6,3 +6,4 @@ pub mod ids;
 pub mod pending;
 pub mod queue_counters;
 pub mod type_tag;
+pub mod word;
