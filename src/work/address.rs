@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // declares an unsafe method
 
-use crate::device::ah_table::AhIndex;
+use crate::sys::ah_table::AhIndex;
 use crate::sys::data::Operands;
 use crate::sys::types::ud_t;
 use crate::terms::bounded::{Qkey, Qpn, SrqNum};

@@ -16,6 +16,7 @@ mod decoded;
 pub mod trace;
 
 pub mod absence;
+pub mod ah_table;
 pub mod attr;
 #[cfg(any(not(feature = "rdma-sys"), test))]
 pub mod bindings;
