@@ -56,7 +56,6 @@ pub(crate) mod open_buf;
 pub(crate) mod orphaned;
 pub(crate) mod own;
 pub(crate) mod owning_handle;
-pub(crate) mod ranges;
 pub(crate) mod read_only_buf;
 pub(crate) mod registered;
 mod relaxed;
@@ -68,7 +67,7 @@ pub(crate) mod slab;
 mod typed;
 pub(crate) mod window;
 
-pub(crate) use crate::sys::mem::open;
+pub(crate) use crate::sys::mem::{open, ranges};
 
 pub use any_list::AnyList;
 pub use arena::{Arena, ArenaBuilder};

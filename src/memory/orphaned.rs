@@ -186,7 +186,7 @@ fn search(quiet: &Quiet, mut most: usize) -> Vec<Orphaned> {
 /// in proportion to the handles that programs forget.)
 #[cfg(debug_assertions)]
 fn assert_unnamed(quiet: &Quiet) {
-    for counters in &quiet.over {
+    for counters in quiet.over() {
         let is_with =
             |pool: &Headers| pool.all().any(|(_, header)| counters.has(header.posted_to()));
         let is_named = domains().get(&counters.pd).is_some_and(|pools| pools.values().any(is_with));

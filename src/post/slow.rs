@@ -20,8 +20,9 @@ use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
 use crate::sys::control::status;
 use crate::sys::data::{Link, Verb};
+use crate::terms::post_error::PostErrorKind;
 use crate::work::chain::{self, index_of};
-use crate::work::refusal::{Faults, PostErrorKind, fault};
+use crate::work::fault::{self, Faults};
 use crate::work::request::Found;
 
 /// Posts a list that needs inspection, and returns whether it succeeded.

@@ -16,7 +16,7 @@ use crate::memory::shared::SharedBuf;
 use crate::memory::span::READS_NOTHING;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
-use crate::work::refusal::fault;
+use crate::work::fault;
 use crate::work::request::{Check, Emitted, How, Use, emit_one};
 
 /// The most elements of a run-time list of buffers, with any profile.

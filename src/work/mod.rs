@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod chain;
 pub(crate) mod data;
+pub(crate) mod fault;
 pub(crate) mod flags;
 pub(crate) mod gather;
 pub(crate) mod inline;
@@ -10,7 +11,6 @@ pub(crate) mod limits;
 pub(crate) mod opcode;
 pub(crate) mod prepared;
 pub(crate) mod recv;
-pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod sge;
 pub(crate) mod sge_list;

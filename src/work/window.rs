@@ -7,8 +7,8 @@ use crate::memory::header::Handle;
 use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
 use crate::work::data::{Data, Fits, sealed};
+use crate::work::fault;
 use crate::work::limits::Limit;
-use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How};
 
 impl sealed::Sealed for WindowEntry {}

@@ -31,7 +31,7 @@ pub mod orphaned;
 #[path = "../../../src/memory/owning_handle.rs"]
 pub mod owning_handle;
 #[allow(dead_code)] // the models use only a part of it
-#[path = "../../../src/memory/ranges.rs"]
+#[path = "../../../sys/src/mem/ranges.rs"]
 pub mod ranges;
 #[path = "registered.rs"]
 pub mod registered;

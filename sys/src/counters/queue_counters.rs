@@ -1,7 +1,5 @@
 //! The part of the counters that a queue shares with its completion queues.
 
-#![allow(unsafe_code)] // counters by address
-
 use std::sync::{Arc, OnceLock};
 
 use crate::counters::budget::{Budget, Claims};
@@ -51,7 +49,7 @@ pub struct QueueCounters {
 /// counter is a cache line away.
 #[derive(Default)]
 #[repr(C, align(16))]
-pub(crate) struct CompletionCounter {
+pub struct CompletionCounter {
     completed: AtomicU32,
     /// The entries of a shared budget that the direction has claimed, if its completion queue has
     /// one. It is set before the first post.
@@ -92,11 +90,11 @@ impl CompletionCounter {
 
 /// The bits of a counter's address. In a wr_id without a buffer, the program's number is above
 /// them.
-pub(crate) const ADDRESS_BITS: u32 = 48;
+pub const ADDRESS_BITS: u32 = 48;
 
 /// The index of a direction.
-pub(crate) const SEND: usize = 0;
-pub(crate) const RECEIVE: usize = 1;
+pub const SEND: usize = 0;
+pub const RECEIVE: usize = 1;
 
 impl QueueCounters {
     /// Creates counters. `None` if all tags of rings are in use (or if memory has addresses of more
@@ -140,10 +138,7 @@ impl QueueCounters {
     /// # Safety
     /// `counters` is live.
     #[inline(always)]
-    pub(crate) unsafe fn counter(
-        counters: *const Self,
-        direction: usize,
-    ) -> *const CompletionCounter {
+    pub unsafe fn counter(counters: *const Self, direction: usize) -> *const CompletionCounter {
         // SAFETY: the counters are live (this function's contract). No reference is created.
         unsafe { &raw const (*counters).completed }
             .cast::<CompletionCounter>()
@@ -205,7 +200,7 @@ impl QueueCounters {
     /// Whether `counter` is one of these counters. It is only compared, so it does not have to be
     /// live.
     #[inline]
-    pub(crate) fn has(&self, counter: *const CompletionCounter) -> bool {
+    pub fn has(&self, counter: *const CompletionCounter) -> bool {
         self.completed.iter().any(|own| std::ptr::eq(own, counter))
     }
 
@@ -216,8 +211,8 @@ impl QueueCounters {
     }
 
     /// Test only: starts both counters at `completed`.
-    #[cfg(test)]
-    pub(crate) fn begin_at(&self, completed: u32) {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn begin_at(&self, completed: u32) {
         self.completed
             .iter()
             .for_each(|counter| counter.completed.store(completed, Ordering::Relaxed));
@@ -309,15 +304,23 @@ impl QueueCounters {
 
 /// The queues whose completions can no longer arrive. Handles that they still own are orphaned.
 #[derive(Default)]
-pub(crate) struct Quiet {
+pub struct Quiet {
     /// The queues with orphaned handles, sorted by address.
     orphaned: Vec<Arc<QueueCounters>>,
     /// The queues without orphaned handles, for an assertion.
     #[cfg(debug_assertions)]
-    pub over: Vec<Arc<QueueCounters>>,
+    over: Vec<Arc<QueueCounters>>,
 }
 
 impl Quiet {
+    /// The queues without orphaned handles, or none without debug assertions.
+    pub fn over(&self) -> &[Arc<QueueCounters>] {
+        #[cfg(debug_assertions)]
+        return &self.over;
+        #[cfg(not(debug_assertions))]
+        &[]
+    }
+
     /// The range of addresses of these queues' counters, without the end. If there are several
     /// queues, counters of other queues may also be in the range; if there is one, there are none.
     pub fn span(&self) -> (usize, usize) {

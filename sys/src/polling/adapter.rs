@@ -6,24 +6,29 @@
 //! The program's code never runs between start and end. So an end follows each start, even if the
 //! program panics or leaks a value, and the provider's lock is always released.
 
-#![allow(unsafe_code)] // our C object, and its function
-
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use super::fields::WcFields;
-use crate::completion::inbox::BATCH;
-use crate::memory::header::word;
-use crate::sys::polling::{self as c, ibv_cq_ex};
-use crate::sys::types::{
+use crate::counters::word;
+use crate::polling::{self as c, ibv_cq_ex};
+use crate::types::{
     ibv_context, ibv_cq, ibv_wc, ibv_wc_flags, ibv_wc_status, imm_data_invalidated_rkey_union_t,
     zeroed,
 };
 
+/// The most completions of one poll: as many as an inbox has.
+pub const ROWS: usize = 16;
+
+/// The extra fields that the completions of a queue have.
+pub trait Fields: 'static {
+    /// The flags, without `wc_flags::OURS`.
+    const WC_FLAGS: u64;
+}
+
 /// The extra fields of one completion.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Row {
+pub struct Row {
     pub completion_ts: u64,
     pub completion_wallclock_ns: u64,
     pub dlid_path_bits: u8,
@@ -41,11 +46,11 @@ struct Adapter {
     cq: ibv_cq,
     context: ibv_context,
     device: *mut ibv_cq_ex,
-    rows: UnsafeCell<[Row; BATCH]>,
+    rows: UnsafeCell<[Row; ROWS]>,
 }
 
 /// The owner of an adapter, which lives as long as the inbox that is polled through it.
-pub(crate) struct Extended {
+pub struct Extended {
     adapter: NonNull<Adapter>,
     /// The fields of its rows.
     pub wc_flags: u64,
@@ -62,7 +67,7 @@ impl Extended {
     /// of `wc_flags::OURS`.
     ///
     /// `is_single`: each completion has a separate start and end (R14.3).
-    pub unsafe fn new<F: WcFields>(device: NonNull<ibv_cq_ex>, is_single: bool) -> Extended {
+    pub unsafe fn new<F: Fields>(device: NonNull<ibv_cq_ex>, is_single: bool) -> Extended {
         let mut context = zeroed::<ibv_context>();
         context.ops.poll_cq = Some(if is_single { poll::<F, true> } else { poll::<F, false> });
         let adapter = Box::into_raw(Box::new(Adapter {
@@ -87,7 +92,7 @@ impl Extended {
 
     /// The row of the completion at this index of the inbox, valid to read while the completion is.
     pub fn row(&self, index: usize) -> *const Row {
-        debug_assert!(index < BATCH);
+        debug_assert!(index < ROWS);
         // SAFETY: the adapter is live; no reference to the rows is made.
         unsafe { (&raw const (*self.adapter.as_ptr()).rows).cast::<Row>().wrapping_add(index) }
     }
@@ -105,7 +110,7 @@ impl Drop for Extended {
 /// # Safety
 /// `cq` is an adapter of fields `F`, which the caller may poll, and `wc` is the beginning of its
 /// inbox, with room for `most` completions; `most` is at least 1.
-unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
+unsafe extern "C" fn poll<F: Fields, const IS_SINGLE: bool>(
     cq: *mut ibv_cq,
     most: c_int,
     mut wc: *mut ibv_wc,
@@ -175,7 +180,7 @@ const HAS_WORD_CONNECTED: u32 = HAS_WORD | ibv_wc_flags::IBV_WC_IP_CSUM_OK.0;
 /// `device` is live, is started, shows a completion, and has the functions of `F`. `wc` and `row`
 /// are writable.
 #[inline(always)]
-unsafe fn read<F: WcFields>(device: *mut ibv_cq_ex, wc: *mut ibv_wc, row: *mut Row) {
+unsafe fn read<F: Fields>(device: *mut ibv_cq_ex, wc: *mut ibv_wc, row: *mut Row) {
     // SAFETY: `device` shows a completion and has the functions of `F`, and `wc` and `row` are
     // writable (this function's contract). Fields are written one by one, without a reference to
     // the rest, which may be uninitialised.

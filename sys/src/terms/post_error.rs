@@ -3,32 +3,9 @@
 use std::fmt;
 
 use crate::terms::error::Errno;
-use crate::work::gather::MAX_LIST;
-use crate::work::request::Found;
-
-/// The faults of a work request, one bit each.
-pub(crate) mod fault {
-    /// A buffer belongs to another protection domain.
-    pub const PD: u32 = 1;
-    pub const INLINE: u32 = 2;
-    pub const SGE: u32 = 4;
-    pub const AH: u32 = 8;
-    /// A buffer does not belong to the pool of the shared receive queue.
-    pub const POOL: u32 = 16;
-    pub const NO_BUFFER: u32 = 32;
-    /// A WRITE without buffers exceeds its remote slice, or a READ without buffers has a slice that
-    /// is not empty. Cold code reads the lengths from the C struct.
-    pub const BEYOND: u32 = 64;
-    /// A window does not belong to this queue pair.
-    pub const WINDOW: u32 = 128;
-    /// LOCAL_INV of a window on Soft-RoCE.
-    pub const LOCAL_INV: u32 = 256;
-    /// A list for a READ or a receive has an element that the device may not write.
-    pub const READ_ONLY: u32 = 512;
-}
 
 /// Displays a number of work requests.
-pub(crate) struct WorkRequests(pub u32);
+pub struct WorkRequests(pub u32);
 
 impl fmt::Display for WorkRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,29 +14,38 @@ impl fmt::Display for WorkRequests {
     }
 }
 
-/// Why a post was rejected. Returned by [`PostError::kind`](crate::PostError::kind)
-/// (ibv_post_send(3), [R9.1](crate::guide::rules#r9-1)).
+/// Why a post was rejected. Returned by [`PostError::kind`] (ibv_post_send(3), [R9.1]).
+///
+/// [`PostError::kind`]:
+/// https://docs.rs/proverbs/latest/proverbs/post/struct.PostError.html#method.kind
+/// [R9.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-1
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PostErrorKind {
-    /// The queue does not have enough room: poll, or post fewer ([R9.6](crate::guide::rules#r9-6)).
+    /// The queue does not have enough room: poll, or post fewer ([R9.6]).
+    ///
+    /// [R9.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-6
     QueueFull {
         /// The number of work requests in the list.
         asked: u32,
         /// How many work requests fit now.
         room: u32,
     },
-    /// The queue has room, but its completion queue does not: its queue pairs
-    /// [share](crate::completion::CqBuilder::shared_budget) its entries. Poll, or post fewer
-    /// ([R9.9](crate::guide::rules#r9-9)).
+    /// The queue has room, but its completion queue does not: its queue pairs [share] its entries.
+    /// Poll, or post fewer ([R9.9]).
+    ///
+    /// [share]:
+    /// https://docs.rs/proverbs/latest/proverbs/completion/struct.CqBuilder.html#method.shared_budget
+    /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
     CqFull {
         /// Work requests in the list.
         asked: u32,
         /// Work requests that fit now.
         room: u32,
     },
-    /// A run-time inline payload exceeds the queue pair's inline capacity
-    /// ([R2.7](crate::guide::rules#r2-7)).
+    /// A run-time inline payload exceeds the queue pair's inline capacity ([R2.7]).
+    ///
+    /// [R2.7]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r2-7
     InlineTooLong {
         /// Its length in bytes. For a list of slices this is their total, with each counted as at
         /// most 2^32 - 1.
@@ -68,28 +54,36 @@ pub enum PostErrorKind {
         max: u32,
     },
     /// A run-time list of buffers exceeds the SGE limit of the queue, or of the slots of a list
-    /// ([R3.1](crate::guide::rules#r3-1)).
+    /// ([R3.1]).
+    ///
+    /// [R3.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r3-1
     TooManySge {
         /// The number of buffers in the list.
         asked: u32,
         /// The most that fit.
         max: u32,
     },
-    /// A message is longer than the port allows ([R3.5](crate::guide::rules#r3-5)).
+    /// A message is longer than the port allows ([R3.5]).
+    ///
+    /// [R3.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r3-5
     ExceedsMessage {
         /// Its length in bytes.
         asked: u64,
         /// The port's `max_msg_sz` in bytes.
         max: u32,
     },
-    /// A UD message is longer than a packet's payload ([R3.6](crate::guide::rules#r3-6)).
+    /// A UD message is longer than a packet's payload ([R3.6]).
+    ///
+    /// [R3.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r3-6
     ExceedsMtu {
         /// Its length in bytes.
         asked: u64,
         /// The port's active MTU in bytes, when the queue pair moved to RTS.
         max: u32,
     },
-    /// An RDMA WRITE is longer than its remote slice ([R6.7](crate::guide::rules#r6-7)).
+    /// An RDMA WRITE is longer than its remote slice ([R6.7]).
+    ///
+    /// [R6.7]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-7
     ExceedsSlice {
         /// The length of the WRITE in bytes.
         asked: u64,
@@ -103,14 +97,16 @@ pub enum PostErrorKind {
         /// The total capacity of the buffers in bytes.
         max: u64,
     },
-    /// An atomic returns 8 bytes, but its buffer was narrowed to fewer
-    /// ([R4.1](crate::guide::rules#r4-1)).
+    /// An atomic returns 8 bytes, but its buffer was narrowed to fewer ([R4.1]).
+    ///
+    /// [R4.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-1
     AtomicExceedsBuffer {
         /// The capacity of the buffer in bytes.
         max: u64,
     },
-    /// A buffer and the queue belong to different protection domains
-    /// ([R6.8](crate::guide::rules#r6-8)).
+    /// A buffer and the queue belong to different protection domains ([R6.8]).
+    ///
+    /// [R6.8]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-8
     PdMismatch,
     /// A buffer does not belong to the pool that the shared receive queue was created with.
     ForeignPool,
@@ -118,43 +114,57 @@ pub enum PostErrorKind {
     /// receives.
     NoBuffer,
     /// A list for a READ or a receive contains a shared buffer or a piece of read-only memory
-    /// ([R4.5](crate::guide::rules#r4-5)).
+    /// ([R4.5]).
+    ///
+    /// [R4.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-5
     ReadOnly,
-    /// The address handle was removed, or belongs to another queue pair
-    /// ([R5.3](crate::guide::rules#r5-3)).
+    /// The address handle was removed, or belongs to another queue pair ([R5.3]).
+    ///
+    /// [R5.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-3
     UnknownAddressHandle,
     /// The window was allocated for another queue pair, or became invalid when this one was reset,
-    /// or when the device refused to destroy it ([R19.4](crate::guide::rules#r19-4)).
+    /// or when the device refused to destroy it ([R19.4]).
+    ///
+    /// [R19.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r19-4
     ForeignWindow,
     /// LOCAL_INV of a window on Soft-RoCE. It crashes the kernel if a message from the peer has
-    /// invalidated the key already, and this side may not have polled that message yet
-    /// ([R1.6](crate::guide::rules#r1-6)).
+    /// invalidated the key already, and this side may not have polled that message yet ([R1.6]).
+    ///
+    /// [R1.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r1-6
     LocalInvOnSoftRoce,
     /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the
     /// connection was given up and the device did not move to the error state. Reset or destroy the
     /// queue pair.
     Poisoned,
     /// The device failed without reporting which work requests it accepted. Every buffer stays with
-    /// the device, and the queue rejects further posts until it is reset or destroyed
-    /// ([R8.20](crate::guide::rules#r8-20)).
+    /// the device, and the queue rejects further posts until it is reset or destroyed ([R8.20]).
+    ///
+    /// [R8.20]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-20
     OutcomeUnknown {
         /// The errno.
         errno: i32,
     },
     /// The device rejected the work request at index `accepted` (EINVAL), which is an atomic or has
-    /// an immediate. The device speaks iWARP, which has neither
-    /// ([R24.4](crate::guide::rules#r24-4)).
+    /// an immediate. The device speaks iWARP, which has neither ([R24.4]).
+    ///
+    /// [R24.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r24-4
     NotOnIwarp,
     /// The device rejected the work request at index `accepted` (EINVAL), which is a SEND_WITH_INV
-    /// with inline data. The [provider](crate::Context::provider) is siw, which supports it only
-    /// with buffers.
+    /// with inline data. The [provider] is siw, which supports it only with buffers.
+    ///
+    /// [provider]: https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.provider
     InlineInvOnSiw,
     /// The device rejected the work request at index `accepted` (EINVAL), which is a READ with a
-    /// fence. The [provider](crate::Context::provider) is siw, which does not support it.
+    /// fence. The [provider] is siw, which does not support it.
+    ///
+    /// [provider]: https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.provider
     FencedReadOnSiw,
     /// The device rejected the work request at index `accepted` (EINVAL), which is a READ of no
-    /// bytes. The [provider](crate::Context::provider) is siw, which would read into the buffer of
-    /// an earlier work request ([R24.18](crate::guide::rules#r24-18)).
+    /// bytes. The [provider] is siw, which would read into the buffer of an earlier work request
+    /// ([R24.18]).
+    ///
+    /// [provider]: https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.provider
+    /// [R24.18]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r24-18
     EmptyReadOnSiw,
     /// The device rejected the work request at index `accepted`.
     Refused {
@@ -285,62 +295,5 @@ impl fmt::Display for PostErrorKind {
             ),
             PostErrorKind::Refused { errno } => Errno(errno).fmt(f),
         }
-    }
-}
-
-impl Found {
-    /// Buffers need inspection, and no other fault is known.
-    pub(crate) const MISMATCH: Found = Found { faults: 0, mismatch: 1 };
-
-    /// Whether buffers need inspection.
-    pub(crate) fn is_mismatch(self) -> bool {
-        self.mismatch != 0
-    }
-
-    /// Whether cold code can find more than was recorded.
-    pub(crate) fn is_open(self) -> bool {
-        self.is_mismatch() || self.faults & (fault::BEYOND | fault::INLINE | fault::SGE) != 0
-    }
-}
-
-/// The faults of a list, after cold code has inspected it.
-#[derive(Clone, Copy)]
-pub(crate) struct Faults {
-    pub bits: u32,
-    /// The first message that is too long.
-    pub too_long: Option<PostErrorKind>,
-    /// The longest inline payload in bytes.
-    pub inline: u64,
-    /// The longest list of buffers, if one is too long.
-    pub sges: u32,
-}
-
-impl Faults {
-    /// The recorded faults.
-    pub fn of(found: Found) -> Self {
-        Faults { bits: found.faults, too_long: None, inline: 0, sges: 0 }
-    }
-
-    /// The first fault, or `None`, with the limits of the queue.
-    pub fn first(self, max_sge: u32, max_inline: u32) -> Option<PostErrorKind> {
-        Some(match self.bits {
-            f if f & fault::PD != 0 => PostErrorKind::PdMismatch,
-            f if f & fault::INLINE != 0 => {
-                PostErrorKind::InlineTooLong { asked: self.inline, max: max_inline }
-            }
-            f if f & fault::SGE != 0 => {
-                let max = max_sge.min(MAX_LIST as u32);
-                PostErrorKind::TooManySge { asked: self.sges, max }
-            }
-            f if f & fault::POOL != 0 => PostErrorKind::ForeignPool,
-            f if f & fault::NO_BUFFER != 0 => PostErrorKind::NoBuffer,
-            f if f & fault::READ_ONLY != 0 => PostErrorKind::ReadOnly,
-            f if f & fault::WINDOW != 0 => PostErrorKind::ForeignWindow,
-            f if f & fault::LOCAL_INV != 0 => PostErrorKind::LocalInvOnSoftRoce,
-            f if f & fault::AH != 0 && self.too_long.is_none() => {
-                PostErrorKind::UnknownAddressHandle
-            }
-            _ => return self.too_long,
-        })
     }
 }

@@ -25,14 +25,14 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, global, lock};
 
 /// A number that `next` never returned before. (2^64 numbers last for 500,000 years at a million
 /// per second.)
-pub(crate) fn mint(next: &AtomicU64) -> u64 {
+pub fn mint(next: &AtomicU64) -> u64 {
     next.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A number below `end` that `next` never returned before. Returns `None` forever once they are
 /// used up.
 #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
-pub(crate) fn mint_below(next: &AtomicU64, end: u64) -> Option<u64> {
+pub fn mint_below(next: &AtomicU64, end: u64) -> Option<u64> {
     let more = |number: u64| (number < end).then_some(number + 1);
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()
 }
@@ -81,15 +81,15 @@ fn pool_numbers() -> MutexGuard<'static, Numbers> {
 }
 
 /// A tag that no other value has. It may be reused after the drop.
-pub(crate) struct RingTag(u32);
+pub struct RingTag(u32);
 
 impl RingTag {
     /// Takes a tag that is not 0. `None` if all are in use.
-    pub(crate) fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         tags().take().map(RingTag)
     }
 
-    pub(crate) fn get(&self) -> u32 {
+    pub fn get(&self) -> u32 {
         self.0
     }
 }
@@ -101,15 +101,16 @@ impl Drop for RingTag {
 }
 
 /// A number that no other pool has, or `type_tag::NO_POOL`. It may be reused after the drop.
-pub(crate) struct PoolNumber(u32);
+pub struct PoolNumber(u32);
 
 impl PoolNumber {
     /// Takes a number, or `NO_POOL` if all are in use.
-    pub(crate) fn new() -> Self {
+    #[allow(clippy::new_without_default)] // it takes a number
+    pub fn new() -> Self {
         PoolNumber(pool_numbers().take().unwrap_or(type_tag::NO_POOL))
     }
 
-    pub(crate) fn get(&self) -> u32 {
+    pub fn get(&self) -> u32 {
         self.0
     }
 }
@@ -121,8 +122,8 @@ impl Drop for PoolNumber {
 }
 
 /// Test only: continues with tags from `tag` on.
-#[cfg(test)]
-pub(crate) fn begin_at(tag: u32) {
+#[cfg(any(test, feature = "testing"))]
+pub fn begin_at(tag: u32) {
     tags().next = tag;
 }
 

@@ -1,14 +1,38 @@
 //! The options of a mapping, and the pages it gets.
 
 use std::ffi::c_int;
+use std::os::fd::AsFd;
 
-use super::mapping::MapOptions;
 use super::*;
-use crate::memory::HugePage;
-use crate::sys::mem::map::Map;
 use crate::terms::error::ErrorKind;
 
 const PAGE: usize = 4096;
+
+impl MapOptions {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn huge(self, page: HugePage) -> Self {
+        MapOptions { huge: Some(page), ..self }
+    }
+
+    fn node(self, node: u32) -> Self {
+        MapOptions { node: Some(node), ..self }
+    }
+
+    fn populate(self) -> Self {
+        MapOptions { populate: true, ..self }
+    }
+
+    fn locked(self) -> Self {
+        MapOptions { locked: true, ..self }
+    }
+
+    fn dontfork(self) -> Self {
+        MapOptions { dontfork: true, ..self }
+    }
+}
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 fn of_pages(count: usize, protection: c_int) -> Map {
@@ -87,9 +111,10 @@ fn pages_are_populated_for_what_they_are_for() {
     assert_eq!(dirty(writable.base().addr().get()), "0 kB");
     let writable = options().apply_to(writable, true).unwrap();
     assert_eq!(dirty(writable.base().addr().get()), "16 kB");
-    let (mut shared, fd) = options().memfd("dirty", 4 * PAGE).unwrap();
-    assert_eq!(dirty(shared.bytes().addr().get()), "16 kB");
-    drop(fd);
+    let fd = options().memfd("dirty", 4 * PAGE).unwrap();
+    let (shared, is_sealed) = options().file(fd.as_fd(), 0..4 * PAGE as u64, true).unwrap();
+    assert!(is_sealed);
+    assert_eq!(dirty(shared.base().addr().get()), "16 kB");
 }
 
 /// Options that were not requested do not change a mapping.
@@ -139,4 +164,43 @@ fn a_lack_of_huge_pages_is_told_as_such() {
         assert_eq!((lacks(&huge, errno, 0), lacks(&MapOptions::new(), errno, 1)), (None, None));
     }
     assert_eq!(lacks(&huge, libc::EACCES, 1), None);
+}
+
+/// If the kernel cannot extend a file, the verb that creates it fails. Here a limit of the
+/// process causes this (setrlimit(2)), in a separate process.
+#[test]
+fn a_file_that_cannot_have_its_length() {
+    const CHILD: &str = "PROVERBS_SHORT_FILES";
+    if std::env::var_os(CHILD).is_none() {
+        let this = std::env::current_exe().unwrap();
+        let name = "mem::options::tests::a_file_that_cannot_have_its_length";
+        let child = std::process::Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact \"$1\""])
+            .args([this.as_os_str(), name.as_ref()])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let error = MapOptions::new().memfd("long", 1 << 20).unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("memfd_create", Some(libc::EFBIG)));
+}
+
+/// A file can be created without a single huge page. Only its mapping takes some.
+#[test]
+fn a_file_of_huge_pages_is_mapped_in_those() {
+    let fd = |flags| {
+        // SAFETY: the name is a C string, and a valid descriptor has no other owner.
+        unsafe {
+            let fd = libc::memfd_create(c"pages".as_ptr(), libc::MFD_CLOEXEC | flags);
+            (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
+        }
+    };
+    assert_eq!(page_of(fd(0).unwrap().as_fd()), page());
+    match fd(libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
+        Some(huge) => assert_eq!(page_of(huge.as_fd()), 2 << 20),
+        None => println!("skipped: this kernel has no pages of 2 MiB"),
+    }
 }

@@ -197,7 +197,7 @@ impl Claims {
     }
 
     /// Test only: sets the numbers of claimed and polled entries.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn begin_at(&self, count: u32) {
         self.claimed.store(count, Ordering::Relaxed);
         self.polled.store(count, Ordering::Relaxed);

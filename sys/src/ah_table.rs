@@ -6,15 +6,16 @@
 
 // No model: the lock-free part is `counters::ids::mint_below`, which has one.
 
-#![allow(unsafe_code)] // indexes may be shared between threads
-
 use crate::counters::ids;
+use crate::handle;
 use crate::sync::AtomicU64;
-use crate::sys::handle;
-use crate::sys::types::ibv_ah;
+use crate::types::ibv_ah;
 
-/// The index of an address handle in its queue pair, for a [`Destination`](crate::wr::Destination):
-/// C's `wr.ud.ah` ([R5.3](crate::guide::rules#r5-3)).
+/// The index of an address handle in its queue pair, for a [`Destination`]: C's `wr.ud.ah`
+/// ([R5.3]).
+///
+/// [`Destination`]: https://docs.rs/proverbs/latest/proverbs/wr/struct.Destination.html
+/// [R5.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-3
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AhIndex {
     raw: *mut ibv_ah,
@@ -31,14 +32,13 @@ unsafe impl Sync for AhIndex {}
 impl AhIndex {
     /// The C handle, which is live if the table `has` this index.
     #[inline(always)]
-    pub(crate) fn as_ptr(self) -> *mut ibv_ah {
+    pub fn as_ptr(self) -> *mut ibv_ah {
         self.raw
     }
 }
 
 /// The keys of a table, in which a post looks up an index. They are separate from the table, which
 /// no post touches. Key 0 is never valid.
-#[doc(hidden)]
 #[derive(Default)]
 pub struct AhKeys(Vec<u32>);
 
@@ -56,9 +56,8 @@ impl AhKeys {
 /// # Invariants
 /// - If slot `i` has key `k`, `ahs[i]` is the live address handle of the `AhIndex` with key `k`.
 /// - `retired` holds removed handles, each with a number: earlier work requests may use the handle.
-///   the handle.
 #[derive(Default)]
-pub(crate) struct AhTable {
+pub struct AhTable {
     ahs: Vec<Option<handle::Ah>>,
     /// The slots without a handle.
     free: Vec<u32>,
@@ -124,17 +123,36 @@ impl AhTable {
     }
 }
 
-#[cfg(all(test, feature = "loopback"))]
+#[cfg(test)]
 mod tests {
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+
     use super::*;
-    use crate::{loopback, prelude::*};
+    use crate::control::{Control, LIBIBVERBS};
+    use crate::types::{Zeroes, ibv_pd, zeroed};
+
+    static STUB: Control = Control {
+        close_device: |_| Ok(()),
+        dealloc_pd: |_| Ok(()),
+        destroy_ah: |_| Ok(()),
+        ..LIBIBVERBS
+    };
+
+    fn stub<T: Zeroes>() -> NonNull<T> {
+        NonNull::from(Box::leak(Box::new(zeroed::<T>())))
+    }
 
     #[test]
     fn a_slot_without_a_handle_has_no_name() {
-        let context = loopback::Fabric::new().open_device();
-        let pd = context.alloc_pd().unwrap();
-        let gid = context.query_gid(1, 1).unwrap();
-        let ah = || pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap().handle;
+        let fake = NonNull::new(crate::tests::context::<4>(32, &[])).unwrap();
+        // SAFETY: the objects are leaked, and the stub does not use them.
+        let pd = Arc::new(unsafe {
+            let context = handle::Context::new(fake, &STUB, handle::Unchanging::default());
+            handle::Pd::new(stub::<ibv_pd>(), &STUB, Arc::new(context).into())
+        });
+        // SAFETY: as above.
+        let ah = || unsafe { handle::Ah::new(stub::<ibv_ah>(), &STUB, pd.clone()) };
         let (mut table, mut keys) = (AhTable::default(), AhKeys::default());
         assert!(keys.0.is_empty() && table.lend_any(0).is_none());
         assert_eq!((table.removed(), table.reap(0)), (0, 0));

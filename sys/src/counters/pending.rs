@@ -17,28 +17,29 @@
 
 use crate::sync::{AtomicU32, Ordering};
 
-pub(crate) struct Pending(AtomicU32);
+pub struct Pending(AtomicU32);
 
 impl Pending {
     /// The count of a new queue, which is not attached to a completion queue.
-    pub(crate) fn new() -> Self {
+    #[allow(clippy::new_without_default)] // the count begins at one
+    pub fn new() -> Self {
         Pending(AtomicU32::new(1))
     }
 
     /// Adds a completion queue that the queue is attached to.
-    pub(crate) fn add(&self) {
+    pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Releases one part: the queue ended, or one of its completion queues cannot return its
     /// completions any more. Returns whether that was the last part.
     #[must_use = "the last one returns the orphaned buffers"]
-    pub(crate) fn end_one(&self) -> bool {
+    pub fn end_one(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Whether all parts were given up.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.0.load(Ordering::Acquire) == 0
     }
 }

@@ -1,13 +1,11 @@
 //! Heap memory: values of the program, and allocations of this crate.
 
-#![allow(unsafe_code)] // implements `Memory`, and owns an allocation
-
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::memory::{Memory, Private, ReadOnly, Writable};
+use crate::mem::own::{Memory, Private, ReadOnly, Writable};
 use crate::terms::error::Error;
 
 /// Integers and floats: any bytes that the device writes are a valid value.
@@ -88,9 +86,8 @@ unsafe impl<T: Number + Sync> Memory for &'static [T] {
     }
 }
 
-/// Whole, zeroed pages on the heap: the [`Memory`] that
-/// [`create_pool`](crate::ProtectionDomain::create_pool) and
-/// [`register`](crate::ProtectionDomain::register) allocate. No other data shares the pages.
+/// Whole, zeroed pages on the heap: the [`Memory`] that [`create_pool`] and [`register`] allocate.
+/// No other data shares the pages.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -102,6 +99,12 @@ unsafe impl<T: Number + Sync> Memory for &'static [T] {
 /// assert_eq!((&pages[..5], pages.len()), (&b"hello"[..], 64));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`Memory`] that
+/// [`create_pool`]:
+/// https://docs.rs/proverbs/latest/proverbs/struct.ProtectionDomain.html#method.create_pool
+/// [`register`]:
+/// https://docs.rs/proverbs/latest/proverbs/struct.ProtectionDomain.html#method.register
 pub struct Pages {
     // Invariants:
     // `base` is an initialised allocation of `layout`, at least `len` bytes long, owned by the
@@ -118,7 +121,7 @@ unsafe impl Sync for Pages {}
 
 /// The system's page size in bytes. Kernels pin whole pages and keep them from a child process
 /// (`MADV_DONTFORK`), so allocations here do not share their pages with other data.
-pub(crate) fn page() -> usize {
+pub fn page() -> usize {
     // SAFETY: sysconf(3) with a valid name only reads.
     pages_of(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
 }
@@ -130,7 +133,8 @@ fn pages_of(size: libc::c_long) -> usize {
 
 impl Pages {
     /// Allocates memory for `verb`, which errors name.
-    pub(crate) fn new(verb: &'static str, len: usize) -> Result<Self, Error> {
+    #[doc(hidden)]
+    pub fn new(verb: &'static str, len: usize) -> Result<Self, Error> {
         let asked = || format!("{len} bytes");
         if len == 0 {
             let asked = "cannot register 0 bytes";
@@ -148,8 +152,6 @@ impl Pages {
         Ok(Pages { base, len, layout })
     }
 }
-
-impl Pages {}
 
 impl Deref for Pages {
     type Target = [u8];
