@@ -36,7 +36,8 @@ unsafe fn kind(header: NonNull<Header>) -> usize {
 /// Arrays of pieces, and pairs of a buffer and a piece, can be posted directly. Use a list if the
 /// number of elements is known at run time. A post rejects a list with more elements than the queue
 /// allows ([`TooManySge`](crate::post::PostErrorKind::TooManySge)), and a READ or a receive with
-/// elements that the device may not write ([`ReadOnly`](crate::post::PostErrorKind::ReadOnly)).
+/// elements that the device may not write
+/// ([`NotWritable`](crate::post::PostErrorKind::NotWritable)).
 ///
 /// Iterating takes the elements from the front. [`iter`](Self::iter) only borrows them.
 ///

@@ -24,7 +24,7 @@ pub(crate) mod fault {
     /// LOCAL_INV of a window on Soft-RoCE.
     pub const LOCAL_INV: u32 = 256;
     /// A list for a READ or a receive has an element that the device may not write.
-    pub const READ_ONLY: u32 = 512;
+    pub const NOT_WRITABLE: u32 = 512;
 }
 
 /// Displays a number of work requests.
@@ -119,7 +119,7 @@ pub enum PostErrorKind {
     NoBuffer,
     /// A list for a READ or a receive contains a shared buffer or a piece of read-only memory
     /// ([R4.5](crate::guide::rules#r4-5)).
-    ReadOnly,
+    NotWritable,
     /// The address handle was removed, or belongs to another queue pair
     /// ([R5.3](crate::guide::rules#r5-3)).
     UnknownAddressHandle,
@@ -231,7 +231,7 @@ impl fmt::Display for PostErrorKind {
                 "a receive of a shared receive queue needs a buffer (take one of the pool that the \
                  queue was made with)",
             ),
-            PostErrorKind::ReadOnly => f.write_str(
+            PostErrorKind::NotWritable => f.write_str(
                 "a list for a READ or a receive contains a shared buffer or a piece of read-only \
                  memory (use buffers and pieces of writable regions)",
             ),
@@ -334,7 +334,7 @@ impl Faults {
             }
             f if f & fault::POOL != 0 => PostErrorKind::ForeignPool,
             f if f & fault::NO_BUFFER != 0 => PostErrorKind::NoBuffer,
-            f if f & fault::READ_ONLY != 0 => PostErrorKind::ReadOnly,
+            f if f & fault::NOT_WRITABLE != 0 => PostErrorKind::NotWritable,
             f if f & fault::WINDOW != 0 => PostErrorKind::ForeignWindow,
             f if f & fault::LOCAL_INV != 0 => PostErrorKind::LocalInvOnSoftRoce,
             f if f & fault::AH != 0 && self.too_long.is_none() => {
