@@ -1,5 +1,5 @@
-/* A WRITE of pieces of a region, alone or behind a header, and its completion. C stores the bytes of each piece in an element.
- * C2 also checks the end of the region, and for each piece its protection domain. */
+/* A WRITE of pieces of a region, alone or behind a header, and its completion. The offsets are known only at run time, and C
+ * writes an element for each piece. C2 also checks the end of the region, and the protection domain of each piece. */
 #include "life.h"
 
 #define RANGE_c0(e, from, len)
@@ -31,7 +31,7 @@
 			if (i < has_header) { \
 				sge[i] = b->sge; \
 			} else { \
-				uint64_t from = e->offset, len = e->lengths[0]; \
+				uint64_t from = e->ids[i], len = e->lengths[0]; \
 				RANGE_##c(e, from, len) \
 				sge[i].addr = e->pieces[0].addr + from; \
 				sge[i].length = len; \

@@ -22,6 +22,7 @@ unsafe impl Sync for AnyHandle {}
 // SAFETY: it is one pointer to a header, and owns the handle.
 unsafe impl Handle for AnyHandle {
     const KIND: usize = word::EXCLUSIVE;
+    const LINK_TAGS: usize = word::TAGS;
 }
 
 impl Drop for AnyHandle {

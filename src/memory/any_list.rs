@@ -5,29 +5,17 @@
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 
 use crate::memory::any_handle::AnyHandle;
 use crate::memory::chain::Chain;
 use crate::memory::header::{Handle, Header, Word, word};
 use crate::memory::list::BufRef;
-use crate::memory::owning_handle::OwningHeader;
 use crate::memory::{AnyBuf, Buf, BufList, OpenBuf, ReadOnlyBuf, SharedBuf};
 
 /// The kind of a handle in a list.
-///
-/// # Safety
-/// The header belongs to a handle that exists.
 #[inline(always)]
-unsafe fn kind(header: NonNull<Header>) -> usize {
-    // SAFETY: the header is alive. If it does not belong to a buffer, it is the header of an
-    // `OwningHandle`.
-    unsafe {
-        match header.as_ref().is_of_buf() {
-            true => word::EXCLUSIVE,
-            false => header.cast::<OwningHeader>().as_ref().kind.get(),
-        }
-    }
+fn kind(header: &Header) -> usize {
+    header.link.next().addr() & word::TAGS
 }
 
 /// The buffers and pieces of one work request, in the order of its scatter/gather list (`sg_list`
@@ -36,7 +24,8 @@ unsafe fn kind(header: NonNull<Header>) -> usize {
 /// Arrays of pieces, and pairs of a buffer and a piece, can be posted directly. Use a list if the
 /// number of elements is known at run time. A post rejects a list with more elements than the queue
 /// allows ([`TooManySge`](crate::post::PostErrorKind::TooManySge)), and a READ or a receive with
-/// elements that the device may not write ([`ReadOnly`](crate::post::PostErrorKind::ReadOnly)).
+/// elements that the device may not write
+/// ([`NotWritable`](crate::post::PostErrorKind::NotWritable)).
 ///
 /// Iterating takes the elements from the front. [`iter`](Self::iter) only borrows them.
 ///
@@ -68,7 +57,7 @@ unsafe fn kind(header: NonNull<Header>) -> usize {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 // Invariants: buffers in the list have a context `C`. Each `OwningHandle` is one of the four kinds,
-// and its header says which.
+// and the tag of its link says which.
 pub struct AnyList<C: 'static = ()>(Chain<AnyHandle>, PhantomData<Buf<C>>);
 
 impl<C> AnyList<C> {
@@ -111,9 +100,10 @@ impl<C> AnyList<C> {
     /// Removes and returns the first element.
     #[inline(always)]
     pub fn pop_front(&mut self) -> Option<AnyBuf<C>> {
+        let kind = kind(self.headers().next()?);
         let handle = ManuallyDrop::new(self.0.pop()?);
         // SAFETY: the handle left the list and is given up.
-        Some(unsafe { Self::element(NonNull::new_unchecked(handle.at())) })
+        Some(unsafe { Self::element(handle.at(), kind) })
     }
 
     /// Borrows the first element.
@@ -127,7 +117,7 @@ impl<C> AnyList<C> {
             // SAFETY: the header belongs to a handle of the list, which stays borrowed while the
             // handle created here exists. That handle is never dropped, and only available behind a
             // reference.
-            BufRef::new(unsafe { Self::element(header) })
+            BufRef::new(unsafe { Self::element(header.as_ptr(), kind(header.as_ref())) })
         })
     }
 
@@ -172,18 +162,17 @@ impl<C> AnyList<C> {
     /// The elements with their kinds, of `word`.
     #[inline(always)]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&Header, usize)> {
-        // SAFETY: the list owns the handles, so the headers are alive.
-        self.0.addresses().map(|header| unsafe { (header.as_ref(), kind(header)) })
+        self.headers().map(|header| (header, kind(header)))
     }
 
     /// # Safety
-    /// The caller gives up a handle of a list with contexts `C`, or never drops the result.
+    /// The caller gives up a handle of this kind, of a list with contexts `C`, or never drops the
+    /// result.
     #[inline(always)]
-    unsafe fn element(header: NonNull<Header>) -> AnyBuf<C> {
-        let at = header.as_ptr();
+    unsafe fn element(at: *mut Header, kind: usize) -> AnyBuf<C> {
         // SAFETY: the header belongs to a handle of this kind (invariant), which is given up.
         unsafe {
-            match kind(header) {
+            match kind {
                 word::EXCLUSIVE => AnyBuf::Buf(Buf::from_header(at)),
                 word::OPEN => AnyBuf::Open(OpenBuf::from_header(at)),
                 word::SHARED => AnyBuf::Shared(SharedBuf::from_header(at)),
@@ -198,15 +187,9 @@ impl<C> AnyList<C> {
     /// It is a buffer of `C`, or an `OwningHandle` of one of the four kinds.
     #[inline(always)]
     unsafe fn push<H: Handle>(&mut self, handle: H) {
-        let header = ManuallyDrop::new(handle).at();
-        // SAFETY: the handle was given up. If it is not a buffer, it is an `OwningHandle`, which
-        // has such a header (this function's contract).
-        unsafe {
-            if H::KIND != word::EXCLUSIVE {
-                (*header.cast::<OwningHeader>()).kind.set(H::KIND);
-            }
-            self.0.push(AnyHandle::from_header(header));
-        }
+        // SAFETY: the handle is given up here.
+        let handle = unsafe { AnyHandle::from_header(ManuallyDrop::new(handle).at()) };
+        self.0.push_tagged(handle, H::KIND);
     }
 }
 

@@ -323,7 +323,8 @@ impl Head {
 }
 
 /// The word that links a header to others. Its meaning depends on where the header is:
-/// - in a free list or in a list of buffers: the next header, or null;
+/// - in a free list or in a list of buffers: the next header, or null. If the list has several
+///   kinds of handles, the tag bits of `word` contain the kind of this one;
 /// - behind shared handles, and therefore in no list: their number.
 ///
 /// Otherwise it is null.
@@ -408,6 +409,9 @@ pub trait Word: Sized {
 pub unsafe trait Handle: Sized {
     /// One of the kinds of `word`.
     const KIND: usize;
+
+    /// The bits of a link in a list of these handles that are not part of the next address.
+    const LINK_TAGS: usize = 0;
 
     #[inline(always)]
     fn at(&self) -> *mut Header {

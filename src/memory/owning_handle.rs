@@ -34,8 +34,6 @@ pub(crate) struct OwningHeader {
     /// For a piece of a region: the largest length that it has had. Its type tag is for this
     /// length.
     longest: Cell<usize>,
-    /// In a list of several kinds: the kind of the handle.
-    pub(super) kind: Cell<usize>,
 }
 
 impl OwningHeader {
@@ -46,7 +44,6 @@ impl OwningHeader {
             id: Cell::new(0),
             kept: UnsafeCell::new(MaybeUninit::uninit()),
             longest: Cell::new(0),
-            kind: Cell::new(0),
         }
     }
 }

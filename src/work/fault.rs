@@ -20,7 +20,7 @@ pub const WINDOW: u32 = 128;
 /// LOCAL_INV of a window on Soft-RoCE.
 pub const LOCAL_INV: u32 = 256;
 /// A list for a READ or a receive has an element that the device may not write.
-pub const READ_ONLY: u32 = 512;
+pub const NOT_WRITABLE: u32 = 512;
 
 impl Found {
     /// Buffers need inspection, and no other fault is known.
@@ -68,7 +68,7 @@ impl Faults {
             }
             f if f & POOL != 0 => PostErrorKind::ForeignPool,
             f if f & NO_BUFFER != 0 => PostErrorKind::NoBuffer,
-            f if f & READ_ONLY != 0 => PostErrorKind::ReadOnly,
+            f if f & NOT_WRITABLE != 0 => PostErrorKind::NotWritable,
             f if f & WINDOW != 0 => PostErrorKind::ForeignWindow,
             f if f & LOCAL_INV != 0 => PostErrorKind::LocalInvOnSoftRoce,
             f if f & AH != 0 && self.too_long.is_none() => PostErrorKind::UnknownAddressHandle,

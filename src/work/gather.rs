@@ -52,7 +52,7 @@ impl Gather {
     unsafe fn emit(&mut self, header: &Header, kind: usize, sges: *mut ibv_sge, check: &mut Check) {
         let is_buf = kind == word::EXCLUSIVE;
         if !is_buf && kind != word::OPEN && matches!(self.how.use_, Use::Read | Use::Fill) {
-            check.note(fault::READ_ONLY);
+            check.note(fault::NOT_WRITABLE);
         }
         // SAFETY: there is room for one more element.
         let sge = unsafe { sges.add(self.count) };

@@ -193,7 +193,7 @@ fn a_read_scatters_over_pieces() {
     let mut list = AnyList::from(poisoned(&p.pool));
     list.push_back(filled(&p.pool, b"shared").freeze());
     let error = p.a.post_send(wr::RdmaRead::new(list, from)).unwrap_err();
-    assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ReadOnly, 0));
+    assert_eq!((error.kind(), error.accepted()), (PostErrorKind::NotWritable, 0));
     assert_eq!(elements(&error.into_rejected().next().unwrap())[1], (6, 0));
     assert_eq!(p.pool.available(), 40);
 }
@@ -236,7 +236,7 @@ fn read_only_elements_are_only_sent() {
     for last in [AnyList::from(source(0, 8)), AnyList::from(shared())] {
         let len = elements(&last)[0].0;
         let error = p.b.post_recv(wr::Recv::at(with(last)).unwrap()).unwrap_err();
-        assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ReadOnly, 0));
+        assert_eq!((error.kind(), error.accepted()), (PostErrorKind::NotWritable, 0));
         assert!(said(&error).contains("contains a shared buffer or a piece of read-only memory"));
         assert_eq!(elements(&error.into_rejected().next().unwrap())[1], (len, 0));
     }

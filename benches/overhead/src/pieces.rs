@@ -20,7 +20,7 @@ pub struct Pieces {
     pub piece: Option<OpenBuf>,
     pub list: AnyList,
     /// Numbers that are known only at run time.
-    pub from: usize,
+    pub from: [usize; 16],
     pub len: usize,
 }
 
@@ -80,7 +80,7 @@ fn moved(mut piece: OpenBuf, from: usize, len: usize) -> Done<OpenBuf> {
 
 #[inline(always)]
 pub fn one(it: &mut Pieces) -> Done {
-    let piece = moved(it.piece.take().ok_or_else(missing)?, it.from, it.len)?;
+    let piece = moved(it.piece.take().ok_or_else(missing)?, it.from[0], it.len)?;
     it.qp.post_send(wr::RdmaWrite::new(piece, it.at)).map_err(refused)?;
     it.piece = Some(piece_of(&mut back(&mut it.cq)?)?);
     Ok(())
@@ -89,7 +89,7 @@ pub fn one(it: &mut Pieces) -> Done {
 #[inline(always)]
 pub fn header(it: &mut Pieces) -> Done {
     let header = it.header.take().ok_or_else(missing)?;
-    let piece = moved(it.piece.take().ok_or_else(missing)?, it.from, it.len)?;
+    let piece = moved(it.piece.take().ok_or_else(missing)?, it.from[1], it.len)?;
     it.qp.post_send(wr::RdmaWrite::new((header, piece), it.at)).map_err(refused)?;
     let mut list = back(&mut it.cq)?;
     it.header = list.pop_front().and_then(AnyBuf::into_buf);
@@ -100,8 +100,8 @@ pub fn header(it: &mut Pieces) -> Done {
 #[inline(always)]
 pub fn list16(it: &mut Pieces) -> Done {
     let mut list = AnyList::new();
-    while let Some(AnyBuf::Open(piece)) = it.list.pop_front() {
-        list.push_front(moved(piece, it.from, it.len)?);
+    for from in it.from.into_iter().rev() {
+        list.push_front(moved(piece_of(&mut it.list)?, from, it.len)?);
     }
     it.qp.post_send(wr::RdmaWrite::new(list, it.at)).map_err(refused)?;
     it.list = back(&mut it.cq)?;

@@ -117,7 +117,7 @@ pub enum PostErrorKind {
     /// ([R4.5]).
     ///
     /// [R4.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-5
-    ReadOnly,
+    NotWritable,
     /// The address handle was removed, or belongs to another queue pair ([R5.3]).
     ///
     /// [R5.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-3
@@ -241,7 +241,7 @@ impl fmt::Display for PostErrorKind {
                 "a receive of a shared receive queue needs a buffer (take one of the pool that the \
                  queue was made with)",
             ),
-            PostErrorKind::ReadOnly => f.write_str(
+            PostErrorKind::NotWritable => f.write_str(
                 "a list for a READ or a receive contains a shared buffer or a piece of read-only \
                  memory (use buffers and pieces of writable regions)",
             ),

@@ -54,12 +54,13 @@ pub(super) fn in_pieces(stub: &Stub) -> Family {
     let header = Some(unsafe { mem::ManuallyDrop::take(&mut bufs[0]) });
     let list = (0..16).map(|_| piece()).collect();
     let piece = Some(piece());
+    let from = std::array::from_fn(|i| 100 + i);
     Family {
         name: "pieces",
         twins: &["c0", "c2"],
         signal_all: true,
         holds: false,
-        world: leak(Pieces { qp, cq, at, header, piece, list, from: 0, len: 64 }),
+        world: leak(Pieces { qp, cq, at, header, piece, list, from, len: 64 }),
         restore: None,
         twin,
         rows: rows![pieces_forms: one header list16],
