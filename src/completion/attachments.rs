@@ -490,12 +490,18 @@ impl Inbox {
         claims.map_or(0, |claims| claims.count_polled_up_to((wr_id >> 32) as u32))
     }
 
-    /// Records for the queue pair that a completion of its ring was dropped. (If no queue has the
-    /// tag, the queue pair is gone.)
+    /// The counters and the number of a work request of a ring. (If no queue has the tag, the queue
+    /// pair is gone.)
+    pub(crate) fn name_in_ring(&self, wr_id: u64) -> Option<(Arc<QueueCounters>, u64)> {
+        let counters = self.state().rings.get(&(wr_id as u32))?.clone();
+        let number = counters.number_of((wr_id >> 32) as u32);
+        Some((counters, number))
+    }
+
+    /// Records for the queue pair that a completion of its ring was dropped.
     pub(crate) fn note_dropped(&self, wr_id: u64) {
-        let state = self.state();
-        if let Some(counters) = state.rings.get(&(wr_id as u32)) {
-            counters.note_dropped((wr_id >> 32) as u32);
+        if let Some((counters, number)) = self.name_in_ring(wr_id) {
+            counters.note_dropped(number);
         }
     }
 

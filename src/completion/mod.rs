@@ -24,6 +24,7 @@ mod counted;
 mod create;
 pub(crate) mod datagram;
 pub(crate) mod deferred_destroy;
+mod detached;
 pub(crate) mod extended;
 pub(crate) mod finish;
 pub(crate) mod handle;
@@ -48,6 +49,7 @@ pub use builder::{
 };
 pub use channel::CompletionChannel;
 pub use datagram::UdReceived;
+pub use detached::DetachedCompletion;
 pub use extended::{
     CompletionQueueEx, CompletionTs, CompletionWallclock, CompletionsEx, DlidPathBits, HasField,
     ReadFields, WcFields, WithFields,

@@ -53,6 +53,7 @@ mod prepared;
 mod providers;
 mod query;
 mod reads;
+mod redeem;
 mod refusals;
 mod reset;
 mod resize;

@@ -275,6 +275,7 @@ mod ownership {
     mod no_completion_across_the_next_poll;
     mod no_completion_beyond_its_queue;
     mod no_completion_is_copied;
+    mod no_detached_completion_is_copied;
     mod no_post_inside_a_list;
     mod no_post_while_a_list_is_open;
     mod no_post_while_released_buffers_are_read;

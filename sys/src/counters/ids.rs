@@ -9,12 +9,12 @@
 //!   headers, and the shared receive queue that compares it keeps the pool.
 //! - The **tag of a ring** is in the lower half of the wr_ids of a selectively signaled send queue,
 //!   where 29 bits are available. The upper half is a sequence number. The tag is reused, but not
-//!   while a wr_id with it may still exist. The `QueueCounters` own it, and have two kinds of
-//!   owners: the queue (and its later lives, while room is reserved for this one), and each
-//!   completion queue of the queue. A completion queue drops them when none of their completions
-//!   can arrive any more, or when it is destroyed. Code that reads a completion borrows the
-//!   completion queue. So when the last `Arc<QueueCounters>` is dropped, no wr_id with its tag is
-//!   left, neither in the device nor in the program.
+//!   while a wr_id with it may still exist. The `QueueCounters` own it, and have three kinds of
+//!   owners: the queue (and its later lives, while room is reserved for this one), each completion
+//!   queue of the queue, and its detached completions. A completion queue drops them when none of
+//!   their completions can arrive any more, or when it is destroyed. Code that reads a completion
+//!   borrows the completion queue. So when the last `Arc<QueueCounters>` is dropped, no wr_id with
+//!   its tag is left, neither in the device nor in the program.
 //!
 //! Numbers that are reused are taken and returned under one lock.
 

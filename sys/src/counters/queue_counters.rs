@@ -22,9 +22,12 @@ pub struct QueueCounters {
     posted_at_end: [AtomicU32; 2],
     /// The owners that can still return completions: the queue, and each of its completion queues.
     pending: Pending,
-    /// The last completion of a ring that was dropped instead of passed to `complete`: its sequence
-    /// number, and in the upper half whether there is one.
+    /// The last completion of a ring that was dropped instead of passed to `complete`: the number
+    /// of its work request, or 0 if there is none.
     dropped: AtomicU64,
+    /// The number of a ring's next work request when the ring last looked for room. Only the ring's
+    /// owner writes it.
+    next: AtomicU64,
     /// The number of the protection domain, as numbered by `Pd`.
     pub pd: u32,
     /// The number of the only pool from which a shared receive queue takes buffers.
@@ -92,6 +95,9 @@ impl CompletionCounter {
 /// them.
 pub const ADDRESS_BITS: u32 = 48;
 
+/// The number of a ring's first work request: more than 0, which means none.
+const FIRST: u64 = 1 << 32;
+
 /// The index of a direction.
 pub const SEND: usize = 0;
 pub const RECEIVE: usize = 1;
@@ -120,6 +126,7 @@ impl QueueCounters {
             posted_at_end: Default::default(),
             pending: Pending::new(),
             dropped: AtomicU64::new(0),
+            next: AtomicU64::new(FIRST),
             pd,
             pool,
             ring,
@@ -274,31 +281,40 @@ impl QueueCounters {
         self.has_lists.load(Ordering::Relaxed)
     }
 
-    /// Records that a completion of the ring was dropped instead of passed to `complete`.
-    #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
-    pub fn note_dropped(&self, sequence: u32) {
-        const IS_ONE: u64 = 1 << 32;
-        let later = |known: u64| {
-            let is_later = known == 0 || (sequence.wrapping_sub(known as u32) as i32) > 0;
-            is_later.then_some(IS_ONE | sequence as u64)
-        };
-        // Keeps the later of the two, which also releases everything that the earlier one would. (A
-        // rejected update means that a later one is stored.)
-        let _ = self.dropped.fetch_update(Ordering::AcqRel, Ordering::Relaxed, later);
+    /// The number of a ring's work request with this sequence number. Sequence numbers wrap, and
+    /// these numbers do not. The work request is outstanding, or its completion is held. So it is
+    /// within twice the depth of `next`, which is far less than 2^31.
+    pub fn number_of(&self, sequence: u32) -> u64 {
+        let next = self.next.load(Ordering::Acquire);
+        let ahead = sequence.wrapping_sub(next as u32) as i32;
+        next.wrapping_add_signed(ahead.into())
     }
 
-    /// The sequence number of the last completion that was dropped after the last `take_dropped`,
-    /// if any.
-    pub fn dropped(&self) -> Option<u32> {
+    /// Records the sequence number of a ring's next work request. The ring posts at most its depth
+    /// until it calls this again.
+    pub fn note_next(&self, sequence: u32) {
+        self.next.store(self.number_of(sequence), Ordering::Release);
+    }
+
+    /// Records that the completion of this work request was dropped instead of passed to
+    /// `complete`.
+    pub fn note_dropped(&self, number: u64) {
+        // Keeps the later of the two, which also releases everything that the earlier one would.
+        self.dropped.fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// The number of the last work request whose completion was dropped after the last
+    /// `take_dropped`, if any.
+    pub fn dropped(&self) -> Option<u64> {
         let dropped = self.dropped.load(Ordering::Acquire);
-        (dropped != 0).then_some(dropped as u32)
+        (dropped != 0).then_some(dropped)
     }
 
     /// Like `dropped`, and clears it.
-    pub fn take_dropped(&self) -> Option<u32> {
+    pub fn take_dropped(&self) -> Option<u64> {
         // No other thread clears it, so it is still set.
         self.dropped()?;
-        Some(self.dropped.swap(0, Ordering::AcqRel) as u32)
+        Some(self.dropped.swap(0, Ordering::AcqRel))
     }
 }
 
@@ -474,12 +490,29 @@ mod tests {
         assert!(!quiet.is_empty(), "only the headers of a shared receive queue are known");
     }
 
-    /// The later of two dropped completions is kept, also if their numbers wrap.
+    /// The numbers of a ring's work requests continue when its sequence numbers wrap.
+    #[test]
+    fn numbers_do_not_wrap() {
+        let counters = QueueCounters::new(1).unwrap();
+        let mut number = FIRST - 100;
+        for _ in 0..20 {
+            for ahead in -50..50 {
+                let of = number.wrapping_add_signed(ahead);
+                assert_eq!(counters.number_of(of as u32), of);
+            }
+            number += (1 << 30) - 1;
+            counters.note_next(number as u32);
+        }
+        assert!(number > 4 << 32);
+    }
+
+    /// The later of two dropped completions is kept.
     #[test]
     fn the_last_dropped_completion_is_noted() {
         let counters = QueueCounters::new(1).unwrap();
         assert_eq!((counters.dropped(), counters.take_dropped()), (None, None));
-        for (first, second, later) in [(0, 1, 1), (1, 0, 1), (u32::MAX, 0, 0), (0, u32::MAX, 0)] {
+        let around = FIRST - 1;
+        for (first, second, later) in [(1, 2, 2), (2, 1, 2), (around, FIRST, FIRST)] {
             counters.note_dropped(first);
             assert_eq!(counters.dropped(), Some(first));
             counters.note_dropped(second);
