@@ -6,6 +6,8 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
+use arrayvec::ArrayVec;
+
 use crate::memory::Buf;
 use crate::memory::chain::Chain;
 use crate::memory::header::{Handle, Header, Word, word};
@@ -120,6 +122,14 @@ impl<C> BufList<C> {
         })
     }
 
+    /// A list of buffers, of which the last comes first.
+    #[inline(always)]
+    fn reversed(bufs: impl Iterator<Item = Buf<C>>) -> Self {
+        let mut list = BufList::new();
+        bufs.for_each(|buf| list.push_front(buf));
+        list
+    }
+
     pub(crate) fn headers(&self) -> impl Iterator<Item = &Header> {
         self.0.headers()
     }
@@ -194,11 +204,14 @@ impl<C> Iterator for BufList<C> {
 impl<C, const N: usize> From<[Buf<C>; N]> for BufList<C> {
     #[inline(always)]
     fn from(bufs: [Buf<C>; N]) -> Self {
-        let mut list = BufList::new();
-        for buf in bufs.into_iter().rev() {
-            list.push_front(buf);
-        }
-        list
+        BufList::reversed(bufs.into_iter().rev())
+    }
+}
+
+impl<C, const N: usize> From<ArrayVec<Buf<C>, N>> for BufList<C> {
+    #[inline(always)]
+    fn from(bufs: ArrayVec<Buf<C>, N>) -> Self {
+        BufList::reversed(bufs.into_iter().rev())
     }
 }
 
@@ -212,11 +225,7 @@ impl<C> From<Buf<C>> for BufList<C> {
 impl<C> FromIterator<Buf<C>> for BufList<C> {
     fn from_iter<I: IntoIterator<Item = Buf<C>>>(bufs: I) -> Self {
         let bufs: Vec<_> = bufs.into_iter().collect();
-        let mut list = BufList::new();
-        for buf in bufs.into_iter().rev() {
-            list.push_front(buf);
-        }
-        list
+        BufList::reversed(bufs.into_iter().rev())
     }
 }
 

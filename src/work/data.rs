@@ -129,6 +129,8 @@ macro_rules! into_data {
                 $each
             })?
         }
+
+        impl<$($generics)*> sealed::Sealed for $t {}
     )*};
 }
 
@@ -167,7 +169,6 @@ macro_rules! pieces {
         #[diagnostic::do_not_recommend]
         impl<$($generics)*> Source for $t {}
         impl<$($generics)*, M: Limit + Sges<$n>, I: Limit> Fits<M, I> for $t {}
-        impl<$($generics)*> sealed::Sealed for $t {}
     };
 }
 
@@ -360,24 +361,12 @@ pub(super) mod sealed {
         type This;
     }
 
-    impl<C: 'static> Sealed for Buf<C> {}
-    impl Sealed for SharedBuf {}
-    impl Sealed for OpenBuf {}
-    impl Sealed for ReadOnlyBuf {}
     impl<T: 'static, O: 'static> Sealed for ImplicitBuf<T, O> {}
-    impl<C: 'static, const N: usize> Sealed for [Buf<C>; N] {}
-    impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}
-    impl<C: 'static> Sealed for BufList<C> {}
-    impl<C: 'static> Sealed for AnyList<C> {}
-    impl Sealed for Empty {}
-    impl Sealed for Placeholder {}
     impl<const N: usize> Sealed for Inline<'_, N> {}
     impl Sealed for InlineSlice<'_> {}
     impl<const N: usize> Sealed for InlineList<'_, N> {}
     impl<D> Sealed for WithId<D> {}
     impl<D, C: 'static> Sealed for WithContext<D, C> {}
-    impl<const N: usize> Sealed for Sge<'_, N> {}
-    impl Sealed for SgeList<'_> {}
     impl<O, D, A, F, G> Sealed for WorkRequest<O, D, A, F, G> {}
     impl<D> Sealed for Recv<D> {}
 }

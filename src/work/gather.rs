@@ -90,57 +90,9 @@ impl Gather {
     }
 }
 
-macro_rules! gather_list {
-    ($t:ty as $e:ty, [$($generics:tt)*], $n:expr) => {
-        impl<$($generics)*> crate::work::data::sealed::Of<$e> for $t {
-            type This = Self;
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl<$($generics)*> Data<$e> for $t {
-            type Sges = [ibv_sge; $n];
-
-            #[inline(always)]
-            unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<$e> {
-                let mut all = Gather::new(how);
-                for buf in self.iter() {
-                    // SAFETY: there are at most as many buffers as elements, and `self` owns the
-                    // handle.
-                    unsafe { all.emit(buf.header(), word::EXCLUSIVE, sges, check) };
-                }
-                let list: BufList<C> = self.into_iter().rev().fold(
-                    BufList::new(),
-                    |mut list, buf| { list.push_front(buf); list },
-                );
-                let entry = (!list.is_empty()).then(|| list.into());
-                all.end(sges, entry, check)
-            }
-        }
-    };
-}
-
-gather_list!([Buf<C>; N] as BufList<C>, [C: 'static, const N: usize], N);
-gather_list!([Buf<C>; N] as AnyBuf<C>, [C: 'static, const N: usize], N);
-gather_list!([Buf<C>; N] as AnyList<C>, [C: 'static, const N: usize], N);
-gather_list!(ArrayVec<Buf<C>, N> as BufList<C>, [C: 'static, const N: usize], N);
-gather_list!(ArrayVec<Buf<C>, N> as AnyBuf<C>, [C: 'static, const N: usize], N);
-gather_list!(ArrayVec<Buf<C>, N> as AnyList<C>, [C: 'static, const N: usize], N);
-
-macro_rules! gather_pieces {
-    ($($piece:ty)*) => {$(
-        gather_pieces!(@of [C: 'static, const N: usize] [$piece; N], N, [pieces see] {
-            pieces.iter().for_each(|piece| see(piece.header(), <$piece>::KIND));
-        });
-        gather_pieces!(@of [C: 'static] (Buf<C>, $piece), 2, [pair see] {
-            see(pair.0.header(), word::EXCLUSIVE);
-            see(pair.1.header(), <$piece>::KIND);
-        });
-    )*};
-    (@of $generics:tt $t:ty, $n:tt, $names:tt $each:tt) => {
-        gather_pieces!(@as AnyList<C>, $generics $t, $n, $names $each);
-        gather_pieces!(@as AnyBuf<C>, $generics $t, $n, $names $each);
-    };
-    (@as $e:ty, [$($generics:tt)*] $t:ty, $n:tt, [$it:ident $see:ident] $each:block) => {
+/// Data of at most `$n` elements, which becomes a list. The block calls `see` with each.
+macro_rules! gather {
+    (@ [$($generics:tt)*] $t:ty, $n:tt, $list:ident as $e:ty: [$it:ident $see:ident] $each:block) => {
         impl<$($generics)*> crate::work::data::sealed::Of<$e> for $t {
             type This = Self;
         }
@@ -157,12 +109,36 @@ macro_rules! gather_pieces {
                     unsafe { all.emit(header, kind, sges, check) };
                 });
                 $each
-                let list = AnyList::<C>::from(self);
+                let list = $list::<C>::from(self);
                 let entry = (!list.is_empty()).then(|| list.into());
                 all.end(sges, entry, check)
             }
         }
     };
+    ($generics:tt $t:ty, $n:tt, $list:ident as $($e:ident)*: $names:tt $each:tt) => {
+        $(gather!(@ $generics $t, $n, $list as $e<C>: $names $each);)*
+    };
+}
+
+gather!([C: 'static, const N: usize] [Buf<C>; N], N, BufList as BufList AnyBuf AnyList: [bufs see] {
+    bufs.iter().for_each(|buf| see(buf.header(), word::EXCLUSIVE));
+});
+gather!([C: 'static, const N: usize] ArrayVec<Buf<C>, N>, N, BufList as BufList AnyBuf AnyList:
+    [bufs see] {
+        bufs.iter().for_each(|buf| see(buf.header(), word::EXCLUSIVE));
+    }
+);
+
+macro_rules! gather_pieces {
+    ($($piece:ty)*) => {$(
+        gather!([C: 'static, const N: usize] [$piece; N], N, AnyList as AnyList AnyBuf: [all see] {
+            all.iter().for_each(|piece| see(piece.header(), <$piece>::KIND));
+        });
+        gather!([C: 'static] (Buf<C>, $piece), 2, AnyList as AnyList AnyBuf: [pair see] {
+            see(pair.0.header(), word::EXCLUSIVE);
+            see(pair.1.header(), <$piece>::KIND);
+        });
+    )*};
 }
 
 gather_pieces! { OpenBuf SharedBuf ReadOnlyBuf }
