@@ -1,5 +1,5 @@
 //! An NVMe over Fabrics target on RDMA: one subsystem with one namespace, in a file or in memory.
-//! Linux's NVMe host connects to it.
+//! Linux's NVMe host and the example `nvmf_host` connect to it.
 //!
 //! ```text
 //! nvmf_target -a 10.77.0.1                 # the target, on the address of an RDMA network device

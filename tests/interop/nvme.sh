@@ -1,6 +1,6 @@
 #!/bin/sh
 # The example nvmf_target and Linux's own NVMe host, which asks for remote invalidation in each
-# command with data in its memory.
+# command with data in its memory; then the example nvmf_host and Linux's own target (nvmet.sh).
 #
 #     cargo build --release --examples
 #     cargo xtask soft-roce -- sh tests/interop/nvme.sh "$PWD/target/release/examples"
@@ -229,3 +229,5 @@ said | grep -iE 'i/o error|remounting|ext4.*error' && fail "the kernel reports e
 disconnect
 stop
 echo "ok    nvme: a file system survives that its target is killed and started again"
+
+sh "$(dirname "$0")/nvmet.sh" "$examples" || exit 1
