@@ -1,7 +1,7 @@
 //! The data structures of Identify, and the properties of a controller.
 
-use crate::queue::MAX_TRANSFER;
-use crate::wire::{COMMAND, COMPLETION, IDENTIFY_DATA, MAX_ENTRIES, put};
+use super::queue::{IN_CAPSULE, MAX_TRANSFER};
+use crate::wire::{COMMAND, COMPLETION, IDENTIFY_DATA, MAX_ENTRIES, PAGE, put};
 
 /// Bytes of a logical block, as a power of two.
 pub const BLOCK_SHIFT: u32 = 9;
@@ -9,9 +9,7 @@ pub const BLOCK_SHIFT: u32 = 9;
 pub const VERSION: u32 = 0x0001_0300;
 /// The maximum number of pending asynchronous event requests of a controller.
 pub const EVENT_REQUESTS: u8 = 4;
-/// Bytes of the smallest memory page that a host may have.
-const PAGE: usize = 4096;
-/// Sufficiently unique for one namespace in memory.
+/// Sufficiently unique for one namespace.
 const NAMESPACE_GUID: [u8; 16] = *b"\0proverbs ram ns";
 
 /// The property CAP.
@@ -36,7 +34,7 @@ fn put_text<const N: usize>(data: &mut [u8], at: usize, text: &str) {
 pub fn controller(id: u16, nqn: &str) -> [u8; IDENTIFY_DATA] {
     let mut data = [0; IDENTIFY_DATA];
     put_text::<20>(&mut data, 4, "1");
-    put_text::<40>(&mut data, 24, "proverbs nvme_target");
+    put_text::<40>(&mut data, 24, "proverbs nvmf_target");
     put_text::<8>(&mut data, 64, env!("CARGO_PKG_VERSION"));
     // MDTS: the largest transfer, in pages, as a power of two.
     data[77] = (MAX_TRANSFER / PAGE).ilog2() as u8;
@@ -54,12 +52,11 @@ pub fn controller(id: u16, nqn: &str) -> [u8; IDENTIFY_DATA] {
     put(&mut data, 514, &MAX_ENTRIES.to_le_bytes());
     // NN: one namespace.
     put(&mut data, 516, &1u32.to_le_bytes());
-    // SGLS: supported, and keyed data block descriptors too.
-    put(&mut data, 536, &0b101u32.to_le_bytes());
+    // SGLS: supported, with keys (bit 2) and with offsets into the capsule (bit 20).
+    put(&mut data, 536, &(1u32 | 1 << 2 | 1 << 20).to_le_bytes());
     put(&mut data, 768, nqn.as_bytes());
-    // IOCCSZ and IORCSZ: the sizes of capsules in units of 16 bytes. They leave no room for data in
-    // a capsule.
-    put(&mut data, 1792, &(COMMAND as u32 / 16).to_le_bytes());
+    // IOCCSZ and IORCSZ: the sizes of capsules in units of 16 bytes.
+    put(&mut data, 1792, &((COMMAND + IN_CAPSULE) as u32 / 16).to_le_bytes());
     put(&mut data, 1796, &(COMPLETION as u32 / 16).to_le_bytes());
     // MSDBD: one descriptor for a command.
     data[1803] = 1;
