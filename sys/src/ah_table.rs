@@ -125,12 +125,13 @@ impl AhTable {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
     use std::ptr::NonNull;
     use std::sync::Arc;
 
     use super::*;
     use crate::control::{Control, LIBIBVERBS};
-    use crate::types::{ibv_pd, zeroed};
+    use crate::types::ibv_pd;
 
     static STUB: Control = Control {
         close_device: |_| Ok(()),
@@ -140,7 +141,7 @@ mod tests {
     };
 
     fn stub<T>() -> NonNull<T> {
-        NonNull::from(Box::leak(Box::new(zeroed::<T>())))
+        NonNull::from(Box::leak(Box::new(MaybeUninit::<T>::zeroed()))).cast()
     }
 
     #[test]
@@ -149,7 +150,7 @@ mod tests {
         // SAFETY: the objects are leaked, and the stub does not use them.
         let pd = Arc::new(unsafe {
             let context = handle::Context::new(fake, &STUB, handle::Unchanging::default());
-            handle::Pd::new(stub::<ibv_pd>(), &STUB, Arc::new(context))
+            handle::Pd::new(stub::<ibv_pd>(), &STUB, Arc::new(context).into())
         });
         // SAFETY: as above.
         let ah = || unsafe { handle::Ah::new(stub::<ibv_ah>(), &STUB, pd.clone()) };
