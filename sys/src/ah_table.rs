@@ -125,12 +125,13 @@ impl AhTable {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
     use std::ptr::NonNull;
     use std::sync::Arc;
 
     use super::*;
     use crate::control::{Control, LIBIBVERBS};
-    use crate::types::{Zeroes, ibv_pd, zeroed};
+    use crate::types::ibv_pd;
 
     static STUB: Control = Control {
         close_device: |_| Ok(()),
@@ -139,8 +140,8 @@ mod tests {
         ..LIBIBVERBS
     };
 
-    fn stub<T: Zeroes>() -> NonNull<T> {
-        NonNull::from(Box::leak(Box::new(zeroed::<T>())))
+    fn stub<T>() -> NonNull<T> {
+        NonNull::from(Box::leak(Box::new(MaybeUninit::<T>::zeroed()))).cast()
     }
 
     #[test]
