@@ -164,7 +164,7 @@ impl<C: 'static> Word for BufList<C> {
 }
 
 /// A borrowed element of a [`BufList`] or an [`AnyList`](crate::memory::AnyList). It dereferences
-/// to [`Buf`] or [`AnyBuf`](crate::AnyBuf).
+/// to [`Buf`] or [`AnyBuf`](crate::memory::AnyBuf).
 pub struct BufRef<'l, C: 'static = (), B = Buf<C>> {
     buf: ManuallyDrop<B>,
     _list: PhantomData<&'l Buf<C>>,

@@ -100,7 +100,6 @@ unsafe impl<T: Number + Sync> Memory for &'static [T] {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// [`Memory`] that
 /// [`create_pool`]:
 /// https://docs.rs/proverbs/latest/proverbs/struct.ProtectionDomain.html#method.create_pool
 /// [`register`]:

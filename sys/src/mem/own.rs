@@ -15,10 +15,11 @@ use std::ptr::NonNull;
 ///
 /// Memory whose bytes the processor cannot access is not a `Memory`: see [`DmaBuf`] and [`Dm`].
 ///
-/// Private memory can become a pool ([`create_in`]), whose buffers are slices, or a region
-/// ([`create_in`]), which has copies and cells. Memory that other processes can write can only
-/// become a region, because a `&[u8]` requires that no other code writes. Read-only memory can only
-/// become a region that is never written: not by this program, the device or a peer ([R6.3]).
+/// Private memory can become a pool ([`PoolBuilder::create_in`]), whose buffers are slices, or a
+/// region ([`RegionBuilder::create_in`]), which has copies and cells. Memory that other processes
+/// can write can only become a region, because a `&[u8]` requires that no other code writes.
+/// Read-only memory can only become a region that is never written: not by this program, the device
+/// or a peer ([R6.3]).
 ///
 /// A vector shares its first and last page with other data of the heap, and registrations pin whole
 /// pages. This matters to programs that fork ([R17.4]).
@@ -129,17 +130,12 @@ use std::ptr::NonNull;
 ///
 /// [R18.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-3
 /// [R18.13]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-13
-/// [`Private`] | [`ReadOnly`] |
-/// | [`Pages`], which `create_pool` and `register` allocate | [`Private`] | [`Writable`] |
-/// | [`ExternalMemory`]: a pointer, a length and a keeper | as declared | as declared |
-///
-/// Memory whose bytes the processor cannot access is not a `Memory`: see
-/// [`DmaBuf`]:
-/// https://docs.rs/proverbs/latest/proverbs/memory/struct.DmaBuf.html
+/// [`Pages`]: super::heap::Pages
+/// [`DmaBuf`]: https://docs.rs/proverbs/latest/proverbs/memory/struct.DmaBuf.html
 /// [`Dm`]: https://docs.rs/proverbs/latest/proverbs/memory/struct.Dm.html
-/// [`create_in`]:
+/// [`PoolBuilder::create_in`]:
 /// https://docs.rs/proverbs/latest/proverbs/memory/struct.PoolBuilder.html#method.create_in
-/// [`create_in`-2]:
+/// [`RegionBuilder::create_in`]:
 /// https://docs.rs/proverbs/latest/proverbs/memory/struct.RegionBuilder.html#method.create_in
 /// [R6.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-3
 /// [R17.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r17-4
