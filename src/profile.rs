@@ -68,7 +68,8 @@ pub trait Profile: 'static {
     type Receive: ReceiveSource;
     /// [`SignalAll`] or [`Selective`].
     type Signaling: Signaling;
-    /// The maximum number of scatter/gather elements of a send, `Max<N>`.
+    /// The maximum number of scatter/gather elements of a send, `Max<N>`. On iWARP, more than one
+    /// requires [`NoReads`].
     type MaxSendSge: Limit;
     /// The maximum number of scatter/gather elements of a receive, `Max<N>`.
     type MaxRecvSge: Limit;

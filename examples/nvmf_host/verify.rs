@@ -30,8 +30,7 @@ pub struct Plan {
 /// Connects, and executes the plan. If the connection breaks, connects again and continues. Returns
 /// the number of connections, and the counts of each queue in the last one.
 pub fn run(route: &Route<'_>, plan: &Plan) -> Result<(u32, Vec<Counts>)> {
-    let mut parts = Vec::new();
-    let mut connections = 0;
+    let (mut parts, mut connections) = (Vec::new(), 0);
     loop {
         connections += 1;
         match attempt(route, plan, &mut parts) {

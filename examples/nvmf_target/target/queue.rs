@@ -70,22 +70,19 @@ impl Queue {
     /// The next capsule, for at most `silence`.
     pub fn next(&mut self, silence: Duration) -> Result<Next> {
         let end = Instant::now() + silence;
-        loop {
+        // Commands of a host that is gone are not executed: it may have connected again.
+        while !self.is_disconnected()? {
             if let Some(capsule) = self.arrived.pop_front() {
                 return Ok(Next::Capsule(capsule));
             }
-            // Checked first, so that a capsule from before the end is not missed.
-            let is_over = self.is_disconnected()?;
-            let is_alive = self.wait(if is_over { Duration::ZERO } else { NAP })?;
-            if self.arrived.is_empty() {
-                if is_over || !is_alive {
-                    return Ok(Next::Ended);
-                }
-                if Instant::now() > end {
-                    return Ok(Next::Silence);
-                }
+            if !self.wait(NAP)? {
+                break;
+            }
+            if self.arrived.is_empty() && Instant::now() > end {
+                return Ok(Next::Silence);
             }
         }
+        Ok(Next::Ended)
     }
 
     /// The key of a received command that requests its invalidation.
