@@ -57,8 +57,8 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// C programs use the `wr_id` (ibv_post_send(3)). This is for inline data,
     /// [`Empty`](crate::wr::Empty) and pieces of regions.
     ///
-    /// The entry of the completion is the buffer. If it is an [`AnyBuf`](crate::memory::AnyBuf), it is a
-    /// list with the buffer at its front, and with the pieces behind it.
+    /// The entry of the completion is the buffer. If it is an [`AnyBuf`](crate::memory::AnyBuf), it
+    /// is a list with the buffer at its front, and with the pieces behind it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
