@@ -1,0 +1,406 @@
+//! The target: one thread, one shared receive queue and one completion queue for all connections.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proverbs::cm::{
+    AcceptParam, Accepted, CmId, Connection, Event, EventChannel, Listening, NotAccepted,
+    OnChannel, Progress, RejectData, Request, Tcp,
+};
+use proverbs::completion::{CompletionChannel, Direction, WcOpcode};
+use proverbs::events::{Found, WaitFor, Waker, wait};
+use proverbs::post::PostErrorKind;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
+
+use crate::Result;
+use crate::slab::Slab;
+use crate::wire::{Answer, BLOCK, Put, Rejection, Status, WINDOW, sum};
+
+profile! { pub Serving { receive: SharedRq } }
+
+/// Receives of all connections together.
+const RECEIVES: usize = 1024;
+/// READs and answers of all connections together. Each queue pair alone could post 16.
+const SENDS: u32 = 512;
+/// READs of all connections together, each with a buffer of a block.
+const READS: usize = 128;
+/// Completions of a turn. The next turn also looks at the other sources.
+const TURN: usize = 256;
+/// Connection requests that wait for the poller.
+const BACKLOG: u32 = 128;
+
+/// A connection.
+struct Peer {
+    /// None only while an event is processed.
+    stage: Option<Stage>,
+    /// Requests whose answer is not posted yet.
+    unanswered: usize,
+    /// The requests whose READ is posted. READs of one queue pair complete in order.
+    reading: VecDeque<Put>,
+    /// Requests that arrived before the event that confirms the connection.
+    early: Vec<Put>,
+}
+
+enum Stage {
+    Accepted(Accepted<Serving>),
+    Up(Connection<Serving, OnChannel>),
+}
+
+/// Work for which there was no room.
+enum Step {
+    Read(Put),
+    Answer(Answer),
+}
+
+/// What the target did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub accepted: u64,
+    /// Connections that were rejected because there was no room.
+    pub rejected: u64,
+    /// Connections that the client ended.
+    pub left: u64,
+    /// Connections that broke, or that the target ended because of a fault of the client.
+    pub broken: u64,
+    pub stored: u64,
+    /// Requests that were answered with another status.
+    pub refused: u64,
+}
+
+pub struct Target {
+    /// None while the target ends.
+    listening: Option<CmId<Tcp, Listening, OnChannel>>,
+    events: EventChannel,
+    waker: Arc<Waker>,
+    pd: ProtectionDomain,
+    channel: CompletionChannel,
+    peers: Slab<Peer>,
+    /// Queue pairs of connections that have ended, until their last completion is polled. Their
+    /// numbers cannot come back before that.
+    ended: Vec<QueuePair<Rc, state::Err, Serving>>,
+    srq: SharedReceiveQueue<Rc>,
+    cq: CompletionQueue,
+    buffers: Pool,
+    /// In the order of arrival.
+    waiting: VecDeque<(u32, Step)>,
+    /// The blocks, one after the other.
+    store: Vec<u8>,
+    counts: Counts,
+}
+
+impl Target {
+    /// Listens on an address of a device, for at most `room` connections at once.
+    pub fn new(events: EventChannel, at: SocketAddr, room: usize, blocks: usize) -> Result<Target> {
+        let id = events.create_id::<Tcp>()?.bind_addr(at)?.on_device()?;
+        let (context, pd) = (id.context()?, id.pd()?);
+        let receives = pd.create_pool(RECEIVES, Put::WIRE_LEN)?;
+        let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&receives)?;
+        while let Some(buf) = receives.take() {
+            srq.post_srq_recv(wr::Recv::new(buf))?;
+        }
+        let channel = context.create_comp_channel()?;
+        let cq = context.cq(SENDS).receives(RECEIVES as u32).shared_budget();
+        let cq = cq.channel(&channel).create()?;
+        let buffers = pd.create_pool(READS, BLOCK)?;
+        Ok(Target {
+            listening: Some(id.listen(BACKLOG)?),
+            events,
+            waker: Arc::new(Waker::new()?),
+            pd,
+            channel,
+            peers: Slab::with_room(room),
+            ended: Vec::new(),
+            srq,
+            cq,
+            buffers,
+            waiting: VecDeque::new(),
+            store: vec![0; blocks * BLOCK],
+            counts: Counts::default(),
+        })
+    }
+
+    /// Ends the target in order: it answers the requests that have arrived, and disconnects.
+    pub fn waker(&self) -> Arc<Waker> {
+        self.waker.clone()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    #[cfg(test)]
+    pub fn connections(&self) -> usize {
+        self.peers.len()
+    }
+
+    #[cfg(test)]
+    pub fn block(&self, block: usize) -> &[u8] {
+        &self.store[block * BLOCK..][..BLOCK]
+    }
+
+    /// Serves until the waker is woken.
+    pub fn serve(&mut self) -> Result<()> {
+        while self.turn(None)? {}
+        Ok(())
+    }
+
+    /// Waits for events and completions, at most `timeout`, and processes them. Returns false once
+    /// the target has ended.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> Result<bool> {
+        let sources = [
+            WaitFor::Cqs(&mut self.channel, &mut [&mut self.cq]),
+            WaitFor::Cm(&self.events),
+            WaitFor::Wake(&self.waker),
+        ];
+        let [_, event, wake] = wait(sources, timeout)?;
+        if let Some(Found::Cm(event)) = event {
+            self.on_event(event)?;
+        }
+        if wake.is_some() {
+            self.listening = None;
+        }
+        for _ in 0..TURN {
+            let Some(completion) = self.cq.poll_one()? else {
+                // In the error state no message arrives, and the queue has no earlier ones.
+                self.ended.retain(|qp| qp.sends_outstanding() > 0);
+                break;
+            };
+            // Every send is signaled, so every outcome can be detached.
+            let outcome = completion.outcome().detach().ok();
+            if let Some(outcome) = outcome {
+                self.on_completion(outcome)?;
+            }
+        }
+        self.go_on()?;
+        if self.listening.is_some() || !self.is_quiet() {
+            return Ok(true);
+        }
+        for qp_num in self.peers.qp_nums() {
+            self.end(qp_num);
+        }
+        Ok(false)
+    }
+
+    /// Whether every request was answered, and every answer has arrived.
+    fn is_quiet(&self) -> bool {
+        self.peers.iter().all(|peer| match &peer.stage {
+            Some(Stage::Up(up)) => peer.unanswered == 0 && up.qp.sends_outstanding() == 0,
+            _ => true,
+        })
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<()> {
+        match &self.listening {
+            Some(listening) if listening.key() == event.id() => match listening.request(event) {
+                Ok(request) => self.admit(request),
+                Err(event) => Err(format!("the target cannot listen any more: {event:?}").into()),
+            },
+            _ => self.advance(&event),
+        }
+    }
+
+    /// Accepts a connection, or rejects it if there is no room.
+    fn admit(&mut self, request: Request<Tcp, OnChannel>) -> Result<()> {
+        if self.peers.is_full() {
+            self.counts.rejected += 1;
+            let why = Rejection::Full(self.peers.room() as u32).to_wire();
+            // It fails if the client is gone.
+            let _ = request.reject(&RejectData::of(&why));
+            return Ok(());
+        }
+        let depth = Depth::on_srq(2 * WINDOW as u32, &self.srq);
+        let id = &request.id;
+        // Both fail if the client is gone. A dropped request is rejected.
+        let Ok(qp) = id.create_qp::<Serving>(&self.pd, &self.cq, &self.cq, depth) else {
+            return Ok(());
+        };
+        let (qp_num, key) = (qp.qp_num(), id.key());
+        let accepted = match request.accept(qp, &AcceptParam::default()) {
+            Ok(accepted) => accepted,
+            Err(refused) => {
+                self.given_up(refused.into_object());
+                return Ok(());
+            }
+        };
+        self.counts.accepted += 1;
+        let stage = Some(Stage::Accepted(accepted));
+        let peer = Peer { stage, unanswered: 0, reading: VecDeque::new(), early: Vec::new() };
+        self.peers.insert(qp_num, key, peer).map_err(|_| "the room was checked".into())
+    }
+
+    /// Processes an event of a connection. Events of connections that ended earlier are ignored.
+    fn advance(&mut self, event: &Event) -> Result<()> {
+        let Some(qp_num) = self.peers.qp_num(event.id()) else { return Ok(()) };
+        let Some(peer) = self.peers.get(qp_num) else { return Ok(()) };
+        match peer.stage.take() {
+            Some(Stage::Accepted(accepted)) => match accepted.advance(event) {
+                Progress::Waiting(accepted) => peer.stage = Some(Stage::Accepted(accepted)),
+                Progress::Failed(refused) => {
+                    self.given_up(refused.into_object());
+                    self.broken(qp_num);
+                }
+                Progress::Done(up) => {
+                    peer.stage = Some(Stage::Up(up));
+                    let early = std::mem::take(&mut peer.early);
+                    self.waiting.extend(early.into_iter().map(|put| (qp_num, Step::Read(put))));
+                }
+            },
+            Some(Stage::Up(up)) => match up.advance(event) {
+                Progress::Waiting(up) => peer.stage = Some(Stage::Up(up)),
+                Progress::Done(ended) => {
+                    self.counts.left += 1;
+                    self.ended.push(ended.qp);
+                    self.end(qp_num);
+                }
+                Progress::Failed(refused) => {
+                    peer.stage = Some(Stage::Up(refused.into_object()));
+                    self.broken(qp_num);
+                }
+            },
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, qp_num: u32) {
+        self.counts.broken += 1;
+        self.end(qp_num);
+    }
+
+    /// Ends a connection. Its last completions find no connection.
+    fn end(&mut self, qp_num: u32) {
+        let stage = self.peers.remove(qp_num).and_then(|peer| peer.stage);
+        match stage {
+            Some(Stage::Up(up)) => match up.disconnect() {
+                Ok(ended) => self.ended.push(ended.qp),
+                Err(refused) => drop(refused), // the device was removed
+            },
+            Some(Stage::Accepted(accepted)) => self.given_up(accepted.cancel()),
+            None => {}
+        }
+    }
+
+    fn given_up(&mut self, attempt: NotAccepted<Serving, OnChannel>) {
+        if let NotAccepted::Failed { qp, .. } = attempt {
+            self.ended.push(qp);
+        }
+    }
+
+    fn on_completion(&mut self, outcome: Outcome<'static, Buf>) -> Result<()> {
+        match outcome {
+            Outcome::Received(message) => {
+                let put = Put::from_wire(message.data());
+                self.receive_again(message.entry)?;
+                self.on_message(message.qp_num, put);
+            }
+            Outcome::Sent(sent) if sent.opcode == WcOpcode::RdmaRead => {
+                self.on_read(sent.qp_num, sent.entry);
+            }
+            Outcome::Failed(failed) => {
+                if failed.direction == Direction::Receive {
+                    self.receive_again(failed.entry)?;
+                }
+                if self.peers.get(failed.qp_num).is_some() {
+                    self.broken(failed.qp_num);
+                }
+            }
+            _ => {} // an answer has arrived
+        }
+        Ok(())
+    }
+
+    fn receive_again(&mut self, buf: Option<Buf>) -> Result<()> {
+        match buf {
+            Some(buf) => Ok(self.srq.post_srq_recv(wr::Recv::new(buf))?),
+            None => Ok(()),
+        }
+    }
+
+    /// Processes a message of a client. One that breaks the protocol ends the connection.
+    fn on_message(&mut self, qp_num: u32, put: Option<Put>) {
+        // After the end has begun, no request is answered.
+        if self.listening.is_none() {
+            return;
+        }
+        let blocks = self.store.len() / BLOCK;
+        let Some(peer) = self.peers.get(qp_num) else { return };
+        let Some(put) = put.filter(|_| peer.unanswered < WINDOW) else {
+            return self.broken(qp_num);
+        };
+        peer.unanswered += 1;
+        let status = match put {
+            Put { block, .. } if block as usize >= blocks => Some(Status::NoBlock),
+            Put { from, .. } if !(1..=BLOCK as u64).contains(&from.len()) => {
+                Some(Status::WrongLength)
+            }
+            _ => None,
+        };
+        match (&peer.stage, status) {
+            (Some(Stage::Accepted(accepted)), _) => {
+                // The confirmation may be lost. If it is not, this fails, and the event comes.
+                let _ = accepted.id().notify_established();
+                peer.early.push(put);
+            }
+            (_, None) => self.waiting.push_back((qp_num, Step::Read(put))),
+            (_, Some(status)) => self.answer(qp_num, put.tag, status),
+        }
+    }
+
+    /// Checks and stores the bytes that were read.
+    fn on_read(&mut self, qp_num: u32, buf: Option<Buf>) {
+        let Some(put) = self.peers.get(qp_num).and_then(|peer| peer.reading.pop_front()) else {
+            return;
+        };
+        let len = put.from.len() as usize;
+        let bytes = buf.as_deref().and_then(|buf| buf.get(..len));
+        let status = match bytes.filter(|bytes| sum(bytes) == put.sum) {
+            Some(bytes) => {
+                self.store[put.block as usize * BLOCK..][..len].copy_from_slice(bytes);
+                Status::Stored
+            }
+            None => Status::WrongSum,
+        };
+        self.answer(qp_num, put.tag, status);
+    }
+
+    fn answer(&mut self, qp_num: u32, tag: u32, status: Status) {
+        match status {
+            Status::Stored => self.counts.stored += 1,
+            _ => self.counts.refused += 1,
+        }
+        self.waiting.push_back((qp_num, Step::Answer(Answer { tag, status })));
+    }
+
+    /// Posts the work that waits, until there is no room. What is outstanding then makes room.
+    fn go_on(&mut self) -> Result<()> {
+        while let Some((qp_num, step)) = self.waiting.front() {
+            let qp_num = *qp_num;
+            let Some(Peer { stage: Some(Stage::Up(up)), reading, unanswered, .. }) =
+                self.peers.get(qp_num)
+            else {
+                self.waiting.pop_front();
+                continue;
+            };
+            let posted = match step {
+                Step::Read(put) => {
+                    let Some(mut buf) = self.buffers.take() else { return Ok(()) };
+                    buf.set_len(put.from.len() as usize);
+                    up.qp.post_send(wr::RdmaRead::new(buf, put.from.read()))
+                }
+                Step::Answer(answer) => up.qp.post_send(wr::Send::inline(&answer.to_wire())),
+            };
+            match (posted.map_err(|error| error.kind()), step) {
+                (Ok(()), Step::Read(put)) => reading.push_back(*put),
+                (Ok(()), Step::Answer(_)) => *unanswered -= 1,
+                (Err(PostErrorKind::CqFull { .. }), _) => return Ok(()),
+                // A client that keeps to its window never fills the send queue.
+                (Err(_), _) => self.broken(qp_num),
+            }
+            self.waiting.pop_front();
+        }
+        Ok(())
+    }
+}
