@@ -219,6 +219,9 @@ pub mod call {
         SetSolicited
         /// [`WorkRequest::with_id`](crate::wr::WorkRequest::with_id).
         WithId
+        /// [`WorkRequest::with_context`](crate::wr::WorkRequest::with_context) and
+        /// [`Recv::with_context`](crate::wr::Recv::with_context).
+        WithContext
         /// [`WorkRequest::prepare`](crate::wr::WorkRequest::prepare).
         Prepare
     }

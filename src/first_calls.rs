@@ -5,7 +5,7 @@
 //! their results come from several modules.
 
 use crate::completion::builder;
-use crate::completion::{CompletionChannel, CompletionQueue, CqBuilder};
+use crate::completion::{CompletionChannel, CompletionQueue, CqBuilder, CqHandle};
 use crate::device::context;
 use crate::device::{Context, ProtectionDomain};
 use crate::memory::{Access, Entry, MemoryRegion, Pool, PoolBuilder, RegionBuilder};
@@ -195,6 +195,9 @@ impl<L: Threads> ProtectionDomain<L> {
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
+    /// A [`CompletionQueue`] dereferences to a [`CqHandle`], so pass `&cq`. Other threads pass a
+    /// handle while one thread polls.
+    ///
     /// It reserves `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may
     /// be the same queue. A shared receive queue reserves entries for all its buffers on `recv_cq`,
     /// unless it has done so for another queue pair. If the device cannot grant a limit, the error
@@ -218,6 +221,8 @@ impl<L: Threads> ProtectionDomain<L> {
     ///   the error contains.
     /// - [`ErrorKind::CqTooSmall`](crate::ErrorKind::CqTooSmall): a completion queue has too few
     ///   free entries ([R9.9](crate::guide::rules#r9-9)).
+    /// - [`ErrorKind::CqGone`](crate::ErrorKind::CqGone): a completion queue was dropped or
+    ///   destroyed, so that only its handle is left, or it failed.
     /// - [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): a completion queue
     ///   belongs to another context ([R12.1](crate::guide::rules#r12-1)).
     /// - [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch): the shared receive queue belongs
@@ -231,8 +236,8 @@ impl<L: Threads> ProtectionDomain<L> {
     #[doc(alias("sq_sig_all", "create_flags", "efadv_create_qp_ex"))]
     pub fn create_qp<T: Transport, P: Profile<Threads = L>>(
         &self,
-        send_cq: &CompletionQueue<P::Entry, L>,
-        recv_cq: &CompletionQueue<P::Entry, L>,
+        send_cq: &CqHandle<P::Entry, L>,
+        recv_cq: &CqHandle<P::Entry, L>,
         depth: impl CreatedWith<T, P>,
     ) -> Result<QueuePair<T, Reset, P>, Error> {
         create::create_with(self, send_cq, recv_cq, depth)

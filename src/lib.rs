@@ -149,7 +149,6 @@ mod black_box;
 pub mod cm;
 #[cfg(all(test, feature = "loopback"))]
 mod cold_calls;
-mod counters;
 pub mod diagnostics;
 pub mod endpoint;
 pub mod guide;
@@ -168,7 +167,7 @@ mod wait;
 mod wait_for;
 mod work;
 
-use sys::{cold, sync, terms};
+use sys::{cold, counters, sync, terms};
 
 /// The states of a queue pair, the second type parameter of a [`QueuePair`].
 ///
@@ -221,6 +220,7 @@ pub mod wr {
     pub use crate::work::request::WorkRequest;
     pub use crate::work::sge::{Piece, Sge};
     pub use crate::work::sge_list::SgeList;
+    pub use crate::work::with_context::{NoContext, WithContext};
     pub use crate::work::with_id::{NoBuffer, WithId};
 }
 

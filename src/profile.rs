@@ -2,7 +2,6 @@
 //! compile.
 
 use std::convert::Infallible;
-use std::hash::Hash;
 use std::marker::PhantomData;
 
 use crate::in_flight::SendMode;
@@ -14,6 +13,7 @@ use crate::sys::session::{Session, send_ops};
 use crate::sys::srd::SrdSession;
 use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_send_flags, ibv_send_wr};
 use crate::terms::bounded::ReadDepth;
+pub use crate::terms::depth::{InitiatorDepth, NoDepth};
 pub use crate::terms::threads::{AnyThread, InLane, Threads};
 use crate::terms::transport::{Srd, Transport};
 use crate::work::limits::{Limit, Max};
@@ -68,7 +68,8 @@ pub trait Profile: 'static {
     type Receive: ReceiveSource;
     /// [`SignalAll`] or [`Selective`].
     type Signaling: Signaling;
-    /// The maximum number of scatter/gather elements of a send, `Max<N>`.
+    /// The maximum number of scatter/gather elements of a send, `Max<N>`. On iWARP, more than one
+    /// requires [`NoReads`].
     type MaxSendSge: Limit;
     /// The maximum number of scatter/gather elements of a receive, `Max<N>`.
     type MaxRecvSge: Limit;
@@ -259,66 +260,6 @@ impl Initiator for NoReads {
     type Depth = NoDepth;
 }
 
-/// The initiator depth of a queue pair without reads: 0 ([R4.6](crate::guide::rules#r4-6)), an
-/// [`InitiatorDepth`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NoDepth;
-
-/// [`ReadDepth`] or [`NoDepth`] (`max_rd_atomic` of ibv_modify_qp(3);
-/// [R4.6](crate::guide::rules#r4-6)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::qp::{Initiator, InitiatorDepth, NoDepth};
-/// /// RTR -> RTS, for profiles with and without reads.
-/// fn ready<P: Profile>(
-///     qp: QueuePair<Rc, Rtr, P>,
-///     depth: <P::Initiator as Initiator>::Depth,
-/// ) -> Result<QueuePair<Rc, Rts, P>, proverbs::Error> {
-///     fn show(depth: impl InitiatorDepth) {
-///         println!("{depth:?}");
-///     }
-///     show(depth);
-///     Ok(qp.modify(RcRts::new(Psn::try_from(0)?, depth))?)
-/// }
-/// profile! { Writer { initiator: NoReads } }
-/// let _ = |qp| ready::<Writer>(qp, NoDepth);
-/// let _ = |qp| ready::<DefaultProfile>(qp, ReadDepth::ONE);
-/// ```
-pub trait InitiatorDepth: Copy + Eq + Hash + std::fmt::Debug + sealed::Sealed {
-    /// The minimum: 1, or none.
-    #[doc(hidden)]
-    const LEAST: Self;
-
-    #[doc(hidden)]
-    fn to_c(self) -> u8;
-    /// Converts the number that both sides agreed on; `None` if it is too small for this profile.
-    #[doc(hidden)]
-    fn from_agreed(depth: u8) -> Option<Self>;
-}
-impl InitiatorDepth for ReadDepth {
-    const LEAST: Self = ReadDepth::ONE;
-
-    fn to_c(self) -> u8 {
-        self.get()
-    }
-
-    fn from_agreed(depth: u8) -> Option<Self> {
-        ReadDepth::new(depth)
-    }
-}
-impl InitiatorDepth for NoDepth {
-    const LEAST: Self = NoDepth;
-
-    fn to_c(self) -> u8 {
-        0
-    }
-
-    fn from_agreed(_: u8) -> Option<Self> {
-        Some(NoDepth)
-    }
-}
-
 /// Sends are posted with `ibv_post_send` (`posting` of a [`Profile`]).
 #[derive(Debug)]
 pub enum OrdinaryPosting {}
@@ -486,8 +427,7 @@ mod sealed {
     }
 
     sealed! {
-        OwnRq, SharedRq, NoRq, SignalAll, Selective, Reads, NoReads, ReadDepth, NoDepth,
-        OrdinaryPosting, (), Flush, AtomicWrite, (Flush, AtomicWrite), Srd, (Srd, RdmaWrite)
+        OwnRq, SharedRq, NoRq, SignalAll, Selective, Reads, NoReads, OrdinaryPosting, (), Flush, AtomicWrite, (Flush, AtomicWrite), Srd, (Srd, RdmaWrite)
     }
     impl<O: MoreOps> Sealed for ExtendedPosting<O> {}
 }

@@ -89,6 +89,8 @@ struct env {
 	/* The offset of a piece in its region. */
 	uint64_t offset;
 	uint8_t bytes[LONG];
+	/* The buffer of an arena. */
+	struct buf *in_arena;
 	/* A queue that is polled for extra fields. */
 	struct ibv_cq_ex *timed;
 };

@@ -6,6 +6,14 @@ enum { GRH_LEN = 40 };
 /* Stands for a program that reads the message. */
 static volatile uint32_t seen;
 
+enum { CLASSES = 11 };
+
+/* The class of a buffer for `len` bytes: 64, 128, 256 and so on. */
+INLINE unsigned int size_class(uint32_t len)
+{
+	return 31 - (unsigned int)__builtin_clz((len - 1) >> 5 | 1);
+}
+
 #define TWINS(c) \
 	POSTS(c) \
 	/* One after the other, on `e->qp`, or in turn. */ \
@@ -58,6 +66,34 @@ static volatile uint32_t seen;
 				return failed(&wc, NULL, got); \
 			TAKE_##c(b, &wc) \
 			*top++ = b; \
+		} \
+		return 0; \
+	} \
+	/* A stack of free buffers for each power of two. The length is known at run time. */ \
+	int c##_from_arena(struct env *e) \
+	{ \
+		struct buf *one = e->in_arena, **top[CLASSES], **base[CLASSES]; \
+		int i; \
+		for (i = 0; i < CLASSES; i++) \
+			top[i] = base[i] = &one; \
+		top[0]++; \
+		for (i = 0; i < ROUNDS; i++) { \
+			uint32_t len = (uint32_t)e->lengths[0]; \
+			unsigned int class = size_class(len); \
+			struct ibv_wc wc; \
+			struct buf *b; \
+			int got; \
+			if (UNLIKELY(class >= CLASSES || top[class] == base[class])) \
+				return failed(e, NULL, 0); \
+			b = *--top[class]; \
+			b->sge.length = len; \
+			*(volatile uint64_t *)(uintptr_t)b->sge.addr = i; \
+			TRY(c##_send(e, e->qp, b, IBV_WR_RDMA_WRITE, -1)); \
+			got = ibv_poll_cq(e->cq, 1, &wc); \
+			if (UNLIKELY(got <= 0 || wc.status)) \
+				return failed(&wc, NULL, got); \
+			TAKE_##c(b, &wc) \
+			*top[size_class(b->capacity)]++ = b; \
 		} \
 		return 0; \
 	} \

@@ -1,7 +1,7 @@
 //! Only the last thread that ends a queue returns the queue's remaining buffers.
 
 #[allow(dead_code)] // the models use only a part of it
-#[path = "../../src/counters/pending.rs"]
+#[path = "../../sys/src/counters/pending.rs"]
 mod pending;
 #[path = "support/sync.rs"]
 mod sync;

@@ -5,7 +5,7 @@ use super::param::{Tuning, check_depth, depth_of};
 use super::space::PortSpace;
 use super::state::{CmState, Mode};
 use crate::allows::{Allows, call};
-use crate::completion::queue::CompletionQueue;
+use crate::completion::handle::CqHandle;
 use crate::device::pd::ProtectionDomain;
 use crate::profile::Profile;
 use crate::qp::{CreatedWith, QueuePair};
@@ -56,8 +56,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     pub fn create_qp<P: Profile>(
         &self,
         pd: &ProtectionDomain<P::Threads>,
-        send_cq: &CompletionQueue<P::Entry, P::Threads>,
-        recv_cq: &CompletionQueue<P::Entry, P::Threads>,
+        send_cq: &CqHandle<P::Entry, P::Threads>,
+        recv_cq: &CqHandle<P::Entry, P::Threads>,
         depth: impl CreatedWith<PS::Transport, P>,
     ) -> Result<MadeBy<PS, P>, Error>
     where

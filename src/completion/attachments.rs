@@ -52,15 +52,18 @@ impl State {
         // (A device may grant less than requested, which breaks the rule. Then the capacity can be
         // less than the reservations.)
         let least = self.capacity.saturating_sub(self.booked);
-        let kind = if self.is_closed && asked <= least {
-            ErrorKind::CqGone
-        } else if asked <= least {
+        let kind = if asked <= least {
             ErrorKind::CqFull { asked, free }
         } else {
             let enough = self.booked.saturating_add(asked);
             ErrorKind::CqTooSmall { asked, free: least, enough }
         };
         Error::new(verb, kind)
+    }
+
+    /// Checks that the completion queue is still polled.
+    fn check_is_open(&self, verb: &'static str) -> Result<(), Error> {
+        if self.is_closed { Err(Error::new(verb, ErrorKind::CqGone)) } else { Ok(()) }
     }
 
     /// Reserves `asked` entries.
@@ -260,6 +263,7 @@ impl Inbox {
         share: Share,
     ) -> Result<(), Error> {
         let mut state = self.state();
+        state.check_is_open(verb)?;
         if share == Share::Shared && state.attached.contains_key(&key(counters)) {
             return Ok(());
         }
@@ -288,6 +292,7 @@ impl Inbox {
         receives: u32,
     ) -> Result<(), Error> {
         let state = self.state();
+        state.check_is_open(verb)?;
         let is_booked = state.attached.contains_key(&key(shared));
         let sends = if self.is_shared() { 0 } else { sends };
         let asked = sends.saturating_add(if is_booked { 0 } else { receives });
@@ -485,12 +490,18 @@ impl Inbox {
         claims.map_or(0, |claims| claims.count_polled_up_to((wr_id >> 32) as u32))
     }
 
-    /// Records for the queue pair that a completion of its ring was dropped. (If no queue has the
-    /// tag, the queue pair is gone.)
+    /// The counters and the number of a work request of a ring. (If no queue has the tag, the queue
+    /// pair is gone.)
+    pub(crate) fn name_in_ring(&self, wr_id: u64) -> Option<(Arc<QueueCounters>, u64)> {
+        let counters = self.state().rings.get(&(wr_id as u32))?.clone();
+        let number = counters.number_of((wr_id >> 32) as u32);
+        Some((counters, number))
+    }
+
+    /// Records for the queue pair that a completion of its ring was dropped.
     pub(crate) fn note_dropped(&self, wr_id: u64) {
-        let state = self.state();
-        if let Some(counters) = state.rings.get(&(wr_id as u32)) {
-            counters.note_dropped((wr_id >> 32) as u32);
+        if let Some((counters, number)) = self.name_in_ring(wr_id) {
+            counters.note_dropped(number);
         }
     }
 

@@ -23,11 +23,13 @@ impl CqShared {
         capacity: u32,
         extended: Option<Extended>,
         is_shared: bool,
-    ) -> Self {
+    ) -> Arc<Self> {
         let is_soft_roce = handle.parents().context.is_soft_roce();
         let queue = handle.as_ptr();
         let inbox = Arc::new(Inbox::new(queue, capacity, extended, is_soft_roce, is_shared));
-        CqShared { handle, inbox }
+        let shared = Arc::new(CqShared { handle, inbox });
+        shared.inbox.belongs_to(&shared);
+        shared
     }
 
     pub fn handle(&self) -> &Arc<handle::Cq> {

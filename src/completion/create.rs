@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::completion::booking::CqShared;
-use crate::completion::extended::adapter::Extended;
+use crate::completion::handle::CqHandle;
 use crate::completion::queue::At;
 use crate::completion::{CompletionChannel, CompletionQueue, WcFields};
 use crate::counters::ids;
@@ -17,11 +17,19 @@ use crate::device::{CompVector, Context, CqId};
 use crate::memory::Entry;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
+use crate::sys::polling::adapter::{self, Extended};
 use crate::sys::polling::{CqAttr, ibv_cq_ex, wc_flags};
 use crate::sys::refusal::of_creation;
 use crate::sys::types::ibv_cq;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
+
+/// The fields `F`, for the adapter.
+struct FieldsOf<F>(PhantomData<F>);
+
+impl<F: WcFields> adapter::Fields for FieldsOf<F> {
+    const WC_FLAGS: u64 = F::WC_FLAGS;
+}
 
 /// The extra fields of a queue with extended polling.
 #[derive(Clone, Copy)]
@@ -34,7 +42,7 @@ pub(crate) struct Fields {
 
 impl Fields {
     pub fn of<F: WcFields>() -> Self {
-        Fields { wc_flags: wc_flags::OURS | F::WC_FLAGS, adapter: Extended::new::<F> }
+        Fields { wc_flags: wc_flags::OURS | F::WC_FLAGS, adapter: Extended::new::<FieldsOf<F>> }
     }
 }
 
@@ -103,9 +111,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         // The program chooses the wr_ids of `Raw` entries, so a completion does not identify its
         // queue pair.
         let (capacity, is_shared) = (granted.max(0) as u32, is_shared && E::OWNED);
-        let shared = Arc::new(CqShared::new(Arc::new(handle), capacity, extended, is_shared));
+        let shared = CqShared::new(Arc::new(handle), capacity, extended, is_shared);
         Ok(CompletionQueue {
             inbox: At(Arc::as_ptr(shared.inbox())),
+            handle: CqHandle::new(shared.inbox()),
             shared,
             id: CqId::from_context(id),
             is_single_threaded,

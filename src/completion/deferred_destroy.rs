@@ -33,9 +33,9 @@ impl<T> Leftover for T {}
 pub(crate) struct DeferredDestroy(Mutex<Option<Box<dyn Rest>>>);
 
 // SAFETY: the entries in it have one type `E`. If `E` is not `Send`, neither are queue pairs,
-// completion queues or shared receive queues of `E`, so all of them stay on one thread, and nothing
-// else holds this value. The same is true for a queue pair of a lane, whose queues belong to the
-// lane.
+// completion queues, their handles or shared receive queues of `E`, so all of them stay on one
+// thread, and nothing else holds this value. The same is true for a queue pair of a lane, whose
+// queues belong to the lane.
 unsafe impl Send for DeferredDestroy {}
 // SAFETY: the contents are behind a lock, and `Send` by the argument above.
 unsafe impl Sync for DeferredDestroy {}

@@ -5,14 +5,15 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::completion::attachments::State;
+use crate::completion::booking::CqShared;
 use crate::completion::counted::Counted;
 use crate::completion::extended::adapter::{Extended, Row};
 use crate::completion::polled_queue::PolledQueue;
 use crate::counters::budget::Budget;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 use crate::sys::types::{ibv_cq, ibv_wc};
 
 /// The maximum number of completions per poll.
@@ -34,6 +35,9 @@ pub(crate) struct Inbox {
     pub(crate) polled_queue: PolledQueue,
     poller: UnsafeCell<Poller>,
     pub(super) state: Mutex<State>,
+    /// The completion queue, until it is destroyed. Handles find it here, so that they do not keep
+    /// it.
+    queue: Mutex<Weak<CqShared>>,
     /// The adapter that is polled if the queue has extra fields.
     extended: Option<Extended>,
     /// The adapter that is polled if the queue has a shared budget.
@@ -109,6 +113,7 @@ impl Inbox {
             polled_queue: PolledQueue::new(queue),
             poller: UnsafeCell::default(),
             state: Mutex::new(State::new(capacity, budget.clone())),
+            queue: Mutex::new(Weak::new()),
             extended,
             counted,
             budget,
@@ -127,6 +132,28 @@ impl Inbox {
         // SAFETY: the caller has the completion queue (this function's contract), so nothing else
         // uses the cell (invariant).
         unsafe { &mut *self.poller.get() }
+    }
+
+    /// Stores the completion queue of this inbox.
+    pub fn belongs_to(&self, queue: &Arc<CqShared>) {
+        *lock(&self.queue) = Arc::downgrade(queue);
+    }
+
+    /// The completion queue, if it is not destroyed.
+    pub fn queue(&self) -> Option<Arc<CqShared>> {
+        lock(&self.queue).upgrade()
+    }
+
+    /// Destroys the completion queue: `close` gets it, unless other code holds it too. Handles wait
+    /// for this call, so they fail only if it is destroyed.
+    pub fn destroy(
+        &self,
+        queue: &mut Arc<CqShared>,
+        close: impl FnOnce(Option<&mut CqShared>) -> Result<(), i32>,
+    ) -> Result<(), i32> {
+        let mut known = lock(&self.queue);
+        *known = Weak::new(); // `get_mut` needs the only reference
+        close(Arc::get_mut(queue)).inspect_err(|_| *known = Arc::downgrade(queue))
     }
 
     /// Whether its queue pairs take entries when they post.

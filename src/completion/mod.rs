@@ -24,8 +24,10 @@ mod counted;
 mod create;
 pub(crate) mod datagram;
 pub(crate) mod deferred_destroy;
+mod detached;
 pub(crate) mod extended;
 pub(crate) mod finish;
+pub(crate) mod handle;
 pub(crate) mod inbox;
 mod moderation;
 pub(crate) mod notify;
@@ -47,10 +49,12 @@ pub use builder::{
 };
 pub use channel::CompletionChannel;
 pub use datagram::UdReceived;
+pub use detached::DetachedCompletion;
 pub use extended::{
     CompletionQueueEx, CompletionTs, CompletionWallclock, CompletionsEx, DlidPathBits, HasField,
     ReadFields, WcFields, WithFields,
 };
+pub use handle::CqHandle;
 pub use moderation::Moderation;
 pub use notify::Notify;
 pub use outcome::{Direction, Failed, Outcome, Received, Sent};

@@ -55,7 +55,8 @@ pub enum Outcome<'cq, E: Entry> {
     /// ([R11.7](crate::guide::rules#r11-7)).
     Failed(Failed<E>),
     /// A completion of a selectively signaled send queue. Pass it to
-    /// [`complete`](crate::QueuePair::complete) of its queue pair.
+    /// [`complete`](crate::QueuePair::complete) of its queue pair. If another thread has that,
+    /// [`detach`](Completion::detach) it.
     Selective(Completion<'cq, E>),
 }
 
@@ -80,7 +81,8 @@ impl<'cq, E: Entry> Outcome<'cq, E> {
     ///
     /// # Errors
     /// The completion, if it belongs to a [selectively signaled](Outcome::Selective) queue. Pass it
-    /// to [`complete`](crate::QueuePair::complete) before the next poll.
+    /// to [`complete`](crate::QueuePair::complete) before the next poll, or
+    /// [`detach`](Completion::detach) it.
     pub fn detach(self) -> Result<Outcome<'static, E>, Completion<'cq, E>> {
         Ok(match self {
             Outcome::Sent(sent) => Outcome::Sent(sent),

@@ -9,6 +9,7 @@ use crate::cold::drop_each;
 use crate::completion::booking::CqShared;
 use crate::completion::create::within_limit;
 use crate::completion::deferred_destroy::Over;
+use crate::completion::handle::CqHandle;
 use crate::completion::inbox::Inbox;
 use crate::device::{Context, CqId};
 use crate::memory::{Buf, Entry};
@@ -29,7 +30,8 @@ pub(crate) trait SendIntoEntryInstead {}
 ///
 /// A queue reserves its share of the capacity when it is created, so the completion queue cannot
 /// overrun ([R9.9](crate::guide::rules#r9-9)). Polling requires `&mut`, so only one thread at a
-/// time uses a completion queue, without locks.
+/// time polls a completion queue, without locks. Other threads create queue pairs on it with its
+/// [`handle`](Self::handle).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -54,6 +56,7 @@ pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
     //   completions can arrive any more.
     pub(super) inbox: At,
     pub(super) shared: Arc<CqShared>,
+    pub(super) handle: CqHandle<E, L>,
     pub(super) id: CqId,
     pub(super) is_single_threaded: bool,
     pub(super) _types: PhantomData<(E, L, OneThread)>,
@@ -73,16 +76,10 @@ unsafe impl Sync for At {}
 unsafe impl<E: Entry + Send, L: Threads + Send> Send for CompletionQueue<E, L> {}
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// The number of completions that it can hold, as granted by the device: at least the requested
-    /// number.
-    #[doc(alias = "cqe")]
-    pub fn capacity(&self) -> u32 {
-        self.shared.capacity()
-    }
-
-    /// The number of entries that no queue has reserved ([R9.9](crate::guide::rules#r9-9)).
-    pub fn unbooked(&self) -> u32 {
-        self.shared.unbooked()
+    /// Returns a handle with which any thread can create queues on this completion queue, while
+    /// it is polled. [`CqHandle`] has an example.
+    pub fn handle(&self) -> CqHandle<E, L> {
+        self.handle.clone()
     }
 
     /// Resizes the queue to hold at least `cqe` completions (`ibv_resize_cq`). It can grow, and it
@@ -171,7 +168,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// # Errors
     /// The queue, with [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno: EBUSY if queue pairs
-    /// or XRC shared receive queues complete into it.
+    /// or XRC shared receive queues complete into it, or are being created on it.
     #[doc(alias = "ibv_destroy_cq")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_cq";
@@ -186,8 +183,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.discard();
         self.end_deferred();
         self.discard();
-        let handle = Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut);
-        let closed = handle.map_or(Err(libc::EBUSY), handle::Cq::close);
+        let inbox = self.shared.inbox().clone();
+        let closed = inbox.destroy(&mut self.shared, |queue| {
+            queue.and_then(CqShared::handle_mut).map_or(Err(libc::EBUSY), handle::Cq::close)
+        });
         closed.map_err(|errno| Refused::new(self, Error::os(VERB, errno, "")))
     }
 

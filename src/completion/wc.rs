@@ -6,10 +6,12 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::cold::cold_path;
-use crate::completion::inbox::note_dropped;
+use crate::completion::inbox::{Inbox, note_dropped};
 use crate::completion::queue::OneThread;
 use crate::completion::status::error_of;
-use crate::completion::{Direction, Failed, Outcome, Received, Sent, UdReceived, WcError};
+use crate::completion::{
+    DetachedCompletion, Direction, Failed, Outcome, Received, Sent, UdReceived, WcError,
+};
 use crate::counters::queue_counters::CompletionCounter;
 use crate::memory::header::{Header, word};
 use crate::memory::{Entry, Owned};
@@ -131,6 +133,26 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     #[inline]
     pub fn is_selective(&self) -> bool {
         self.is_ring()
+    }
+
+    /// Detaches a completion of a selectively signaled send queue from its completion queue, so
+    /// that another thread can [`redeem`](crate::QueuePair::redeem) it. [`DetachedCompletion`] has
+    /// an example. It takes a lock, so prefer [`complete`](crate::QueuePair::complete) if this
+    /// thread has the queue pair.
+    ///
+    /// # Errors
+    /// The completion, if it does not belong to a [selectively signaled](Self::is_selective) queue.
+    pub fn detach(self) -> Result<DetachedCompletion, Self> {
+        if !self.is_ring() {
+            return Err(self);
+        }
+        // SAFETY: the completion was polled into an inbox that lives as long as its completion
+        // queue is borrowed.
+        let inbox = unsafe { Inbox::of(self.wc.at) };
+        let Some(name) = inbox.name_in_ring(self.wr_id()) else { return Err(self) };
+        // The detached completion takes its place.
+        let this = ManuallyDrop::new(self);
+        Ok(DetachedCompletion::new(name, this.status(), this.qp_num()))
     }
 
     /// The number of bytes that arrived, if this is a receive that succeeded

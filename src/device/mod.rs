@@ -9,7 +9,6 @@ pub(crate) mod gid;
 
 // The rest.
 pub(crate) mod ah;
-pub(crate) mod ah_table;
 pub(crate) mod attr_ex;
 #[cfg(feature = "tokio")]
 pub(crate) mod awaited;
@@ -21,7 +20,6 @@ pub(crate) mod query;
 pub(crate) mod xrc;
 
 pub use ah::AddressHandle;
-pub use ah_table::AhIndex;
 pub use attr_ex::{
     Abilities, Ability, Can, CqModeration, DeviceMemory, FlushGlobal, FlushPersistent,
     MemoryWindows2B, PacketPacing, ResizeSrq, Timestamps,
@@ -35,6 +33,7 @@ pub use lane::Lane;
 pub use pd::ProtectionDomain;
 pub use xrc::{XrcDomain, XrcdFile};
 
+pub use crate::sys::ah_table::AhIndex;
 pub use crate::sys::attr::address::{AddressVector, GlobalRoute};
 pub use crate::sys::attr::clock::Clock;
 pub use crate::sys::attr::device::{

@@ -33,7 +33,7 @@ use crate::in_flight::stale::StaleCredits;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 use crate::sync::{AtomicU64, Ordering};
-use crate::work::refusal::PostErrorKind;
+use crate::terms::post_error::PostErrorKind;
 
 /// Selects the in-flight table of a send queue by its signaling.
 #[doc(hidden)]

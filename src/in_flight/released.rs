@@ -5,7 +5,7 @@
 use crate::in_flight::ring::Ring;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
-use crate::work::refusal::WorkRequests;
+use crate::terms::post_error::WorkRequests;
 
 /// The entries that a completion of a selectively signaled send queue released, in posting order.
 /// An iterator, from [`QueuePair::complete`](crate::QueuePair::complete)

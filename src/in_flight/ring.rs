@@ -89,6 +89,7 @@ impl<E: Entry> Ring<E> {
 
     /// Sets `at` to the slot of `next` again. Nothing is entered there.
     fn rewind(&mut self) {
+        self.state.counters.note_next(self.next.sequence);
         let index = (self.next.sequence & self.mask) as usize;
         self.at = self.slots.as_ptr().wrapping_add(index);
         self.measure();
@@ -108,10 +109,20 @@ impl<E: Entry> Ring<E> {
         self.state.claim(n.saturating_sub(self.held()))
     }
 
-    /// The number of work requests that a dropped completion completes.
-    fn done_by_dropped(&self, sequence: Option<u32>) -> Option<NonZeroU32> {
-        // If they were released since, the number is no longer in range.
-        self.done_with(Name { sequence: sequence?, id: self.oldest.id }.wr_id())
+    /// The number of work requests that are done when the one with this number is. `None` if that
+    /// was released before.
+    fn done_by(&self, number: u64) -> Option<NonZeroU32> {
+        let ahead = number.wrapping_sub(self.state.counters.number_of(self.oldest.sequence));
+        (ahead < self.in_ring().into()).then(|| NonZeroU32::MIN.saturating_add(ahead as u32))
+    }
+
+    /// Releases the entries up to the work request with this number: none, if they were released
+    /// before.
+    pub(crate) fn release_by(&mut self, number: u64) -> Released<'_, E> {
+        match self.done_by(number) {
+            Some(count) => self.release_first(count),
+            None => Released::new(self, self.oldest.sequence, 0),
+        }
     }
 
     /// Releases and drops the entries of dropped completions.
@@ -318,7 +329,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn completed(&self) -> u32 {
-        let dropped = self.done_by_dropped(self.state.counters.dropped());
+        let dropped = self.state.counters.dropped().and_then(|number| self.done_by(number));
         self.oldest.sequence.wrapping_add(dropped.map_or(0, NonZeroU32::get))
     }
 
@@ -326,8 +337,8 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         let count = match until {
             Until::Completion(wr_id) => self.done_with(wr_id),
             Until::Dropped => {
-                let sequence = self.state.counters.take_dropped();
-                self.done_by_dropped(sequence)
+                let number = self.state.counters.take_dropped();
+                number.and_then(|number| self.done_by(number))
             }
             Until::End => NonZeroU32::new(self.in_ring()),
         };

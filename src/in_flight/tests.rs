@@ -86,6 +86,64 @@ fn a_ring_whose_sequence_numbers_wrap() {
     assert_eq!(pool.available(), 8);
 }
 
+/// A work request has the sequence number of one that was posted 2^32 earlier, whose completion was
+/// detached. That completion releases nothing when it is redeemed or dropped.
+#[test]
+fn a_completion_of_2_to_the_32_posts_ago() {
+    let pool = pool();
+    let counters = QueueCounters::new(1).unwrap();
+    let mut ring: Ring<Buf> = open(&counters);
+    let post = |ring: &mut Ring<Buf>| {
+        let mut cursor = ring.cursor();
+        // SAFETY: it is one work request, and there is room for it.
+        unsafe { ring.enter(&mut cursor, 0, Some(word_of(pool.take().unwrap())), 0) };
+        assert!(spend(ring, 1));
+    };
+    let mut numbers = Vec::new();
+    for round in 0..3u32 {
+        let first = ring.completed();
+        assert_eq!(first, 0);
+        (0..3).for_each(|_| post(&mut ring));
+        let number = counters.number_of(first + 1);
+        for &old in &numbers {
+            assert_eq!(ring.release_by(old).count(), 0, "round {round}");
+            counters.note_dropped(old);
+            assert!(ring.release(Until::Dropped).is_none(), "round {round}");
+        }
+        assert_eq!((ring.outstanding(), pool.available()), (3, 5));
+        assert_eq!(ring.release_by(number).count(), 2);
+        assert_eq!(ring.release_by(number).count(), 0, "redeemed once");
+        assert_eq!(ring.release(Until::End).map_or(0, Iterator::count), 1);
+        numbers.push(number);
+        // Until the next time round.
+        (1..=4u32).for_each(|quarter| ring.begin_at(quarter.wrapping_mul(1 << 30)));
+    }
+    assert_eq!([numbers[1] - numbers[0], numbers[2] - numbers[1]], [1 << 32; 2]);
+}
+
+/// No other queue gets the tag of a queue whose completion was detached, even after that queue and
+/// its completion queue are gone.
+#[test]
+fn a_detached_completion_keeps_its_tag() {
+    use crate::profile::Selective;
+    crate::profile! { Stream { signaling: Selective } }
+    let pair = crate::loopback::pair_of::<Stream>().unwrap();
+    let crate::loopback::Pair { mut a, b, mut cq, .. } = pair;
+    let tag = a.core.counters.ring_tag();
+    a.post_send(crate::wr::Send::inline(b"nobody receives it")).unwrap();
+    let a = a.to_error().unwrap();
+    let completion = loop {
+        if let Some(completion) = cq.poll_one().unwrap() {
+            break completion.detach().unwrap();
+        }
+    };
+    drop((a, b, cq));
+    ids::begin_at(tag);
+    let others: Vec<_> = (0..3).map(|_| QueueCounters::new(1).unwrap()).collect();
+    assert!(others.iter().all(|counters| counters.ring_tag() != tag));
+    drop(completion);
+}
+
 /// Room that an earlier in-flight table may still take is returned when that has ended, and only
 /// once.
 #[test]

@@ -1,12 +1,12 @@
 //! The blocks of an arena: the bytes of each slot, and the free bytes.
-//!
-//! Dropping a buffer enters its slot into the free list of its `Slab`, as in a pool. The next take
-//! looks there first, and returns the bytes to `Ranges`.
 
 use std::collections::TryReserveError;
 
 use crate::cold::reserve;
-use crate::memory::ranges::Ranges;
+use crate::memory::ranges::{ALIGN, Ranges};
+
+/// The longest buffer: the largest multiple of 64 below 2^31.
+pub const LONGEST: usize = (1 << 31) - ALIGN;
 
 pub struct Blocks {
     // Invariants:

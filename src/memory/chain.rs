@@ -46,8 +46,24 @@ impl<H: Handle> Chain<H> {
 
     #[inline(always)]
     pub fn push(&mut self, handle: H) {
-        handle.header().link.set_next(self.first);
+        self.push_tagged(handle, 0);
+    }
+
+    /// Inserts a handle, with a tag that its link keeps.
+    #[inline(always)]
+    pub fn push_tagged(&mut self, handle: H, tag: usize) {
+        debug_assert!(tag & !H::LINK_TAGS == 0);
+        handle.header().link.set_next(self.first.map_addr(|first| first | tag));
         self.first = ManuallyDrop::new(handle).at();
+    }
+
+    /// The next header, without the tag of the link.
+    #[inline(always)]
+    fn untagged(next: *mut Header) -> *mut Header {
+        match H::LINK_TAGS {
+            0 => next,
+            tags => next.map_addr(|next| next & !tags),
+        }
     }
 
     #[inline(always)]
@@ -56,16 +72,22 @@ impl<H: Handle> Chain<H> {
         // SAFETY: the list owns the handle, so the header is alive. The handle leaves the list with
         // the first operation and is given up with the second.
         unsafe {
-            self.first = header.as_ref().link.unlink();
+            self.first = Self::untagged(header.as_ref().link.unlink());
             Some(H::from_header(header.as_ptr()))
         }
     }
 
-    /// Appends a handle, by walking to the end of the list.
-    pub fn push_back(&mut self, handle: H) {
-        let Some(last) = self.headers().last() else { return self.push(handle) };
-        handle.header().link.set_next(ptr::null_mut());
-        last.link.set_next(ManuallyDrop::new(handle).at());
+    /// Appends a list, by walking to the end of this one.
+    #[inline(always)]
+    pub fn append(&mut self, other: Self) {
+        let first = ManuallyDrop::new(other).first;
+        match self.headers().last() {
+            Some(last) => {
+                let tag = last.link.next().addr();
+                last.link.set_next(first.map_addr(|first| first | tag));
+            }
+            None => self.first = first,
+        }
     }
 
     pub fn headers(&self) -> impl Iterator<Item = &Header> {
@@ -79,7 +101,7 @@ impl<H: Handle> Chain<H> {
         std::iter::from_fn(move || {
             let header = NonNull::new(at)?;
             // SAFETY: the list owns the handle, so the header is alive.
-            at = unsafe { header.as_ref() }.link.next();
+            at = Self::untagged(unsafe { header.as_ref() }.link.next());
             Some(header)
         })
     }

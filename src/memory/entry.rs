@@ -3,14 +3,16 @@
 #![allow(unsafe_code)] // turns handles into words and back
 
 use crate::memory::header::{Handle, Header, Word, word};
-use crate::memory::{Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf, WindowEntry};
+use crate::memory::{
+    AnyList, Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf, WindowEntry,
+};
 
 /// The type of buffer that a work request owns while it is posted and that its completion returns.
 /// C uses a `wr_id` instead (ibv_poll_cq(3)).
 ///
-/// It is [`Buf`], [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyBuf`] for a mixture of them, or
-/// [`Raw`] for the `unsafe` path that does no bookkeeping. A posted buffer returns as this type
-/// ([R11.1](crate::guide::rules#r11-1)).
+/// It is [`Buf`], [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyList`], [`AnyBuf`] for a mixture of
+/// them, or [`Raw`] for the `unsafe` path that does no bookkeeping. A posted buffer returns as this
+/// type ([R11.1](crate::guide::rules#r11-1)).
 ///
 /// A work request without a buffer, such as one with inline data, has no entry, whatever the type.
 ///
@@ -131,8 +133,8 @@ pub enum Raw {}
 pub enum AnyBuf<C: 'static = ()> {
     /// An exclusive buffer.
     Buf(Buf<C>),
-    /// The gather or scatter list of a work request.
-    List(BufList<C>),
+    /// The gather or scatter list of a work request, of buffers, pieces or both.
+    List(AnyList<C>),
     /// A buffer shared by several handles, from [`Buf::freeze`].
     Shared(SharedBuf),
     /// A piece of a region that peers can access.
@@ -155,7 +157,7 @@ impl<C> AnyBuf<C> {
         }
     }
 
-    /// Returns the list if this is a [`List`](Self::List).
+    /// Returns the list if this is a [`List`](Self::List) of buffers only.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -164,7 +166,7 @@ impl<C> AnyBuf<C> {
     /// ```
     pub fn into_list(self) -> Option<BufList<C>> {
         match self {
-            AnyBuf::List(list) => Some(list),
+            AnyBuf::List(list) => list.into_bufs().ok(),
             _ => None,
         }
     }
@@ -214,6 +216,18 @@ impl<C: 'static> Entry for BufList<C> {
     }
 }
 
+impl<C: 'static> Entry for AnyList<C> {
+    const MAY_BE_OPEN: bool = true;
+
+    fn each_header(&self, see: &mut dyn FnMut(&Header)) {
+        self.headers().for_each(see);
+    }
+
+    fn segment(&self, i: usize) -> Option<&[u8]> {
+        self.segments().nth(i)
+    }
+}
+
 /// Applies one expression to the entry, whatever its kind.
 macro_rules! with_each {
     ($any:expr, $it:ident => $do:expr) => {
@@ -250,7 +264,7 @@ impl<C: 'static> Word for AnyBuf<C> {
                 {
                     AnyBuf::ReadOnlyPiece(ReadOnlyBuf::from_word(word))
                 }
-                word::LIST => AnyBuf::List(BufList::from_word(word)),
+                word::LIST => AnyBuf::List(AnyList::from_word(word)),
                 word::OPEN if word & word::WINDOW == word::WINDOW && word & word::RECEIVE == 0 => {
                     AnyBuf::Window(WindowEntry::from_word(word))
                 }
@@ -330,6 +344,7 @@ impl Entry for Raw {
 
 impl<C: 'static> Owned for Buf<C> {}
 impl<C: 'static> Owned for BufList<C> {}
+impl<C: 'static> Owned for AnyList<C> {}
 impl Owned for SharedBuf {}
 impl Owned for OpenBuf {}
 impl Owned for ReadOnlyBuf {}

@@ -51,6 +51,12 @@ impl FreeList {
         FreeList { first: AtomicPtr::new(ptr::null_mut()), late: AtomicPtr::new(ptr::null_mut()) }
     }
 
+    /// A list that stays locked: `put` returns false, and `put_later` enters slots for `late`.
+    pub fn locked() -> Self {
+        let first = AtomicPtr::new(ptr::without_provenance_mut(LOCKED));
+        FreeList { first, late: AtomicPtr::new(ptr::null_mut()) }
+    }
+
     /// Takes the slot that was returned last. Returns `None`, and changes nothing, if the list is
     /// empty or another thread interferes; `take_later` handles both. Must not be called after
     /// `close`, nor while `all` may run.
@@ -180,13 +186,25 @@ impl FreeList {
         }
     }
 
-    /// Takes all slots. No other thread may take slots at the same time. Must not be called after
-    /// `close`.
-    pub fn all(&self) -> impl Iterator<Item = NonNull<Header>> {
-        let first = self.first.swap(ptr::null_mut(), Ordering::Acquire);
-        debug_assert_eq!(first.addr() & TAG, 0);
-        // SAFETY: we have taken the list.
-        unsafe { each(first) }
+    /// Takes the slots that were returned while `first` was locked.
+    ///
+    /// # Safety
+    /// Until the iterator is dropped, no other thread takes slots.
+    pub unsafe fn late(&self) -> impl Iterator<Item = NonNull<Header>> {
+        std::iter::from_fn(|| {
+            let mut first = self.late.load(Ordering::Acquire);
+            while first.addr() & TAG == 0 {
+                let slot = NonNull::new(first)?;
+                // SAFETY: a header of the list. No other thread takes it out (the contract).
+                let next = unsafe { slot.as_ref().link.next() };
+                match self.late.compare_exchange(first, next, Ordering::Acquire, Ordering::Acquire)
+                {
+                    Ok(_) => return Some(slot),
+                    Err(now) => first = now,
+                }
+            }
+            None
+        })
     }
 
     /// The number of slots. Each call counts them.
@@ -204,7 +222,7 @@ impl FreeList {
     pub fn close(&self) -> impl Iterator<Item = NonNull<Header>> {
         let close = |list: &AtomicPtr<Header>| {
             let first = list.swap(ptr::without_provenance_mut(CLOSED), Ordering::AcqRel);
-            debug_assert_eq!(first.addr() & TAG, 0);
+            let first = if first.addr() & TAG == 0 { first } else { ptr::null_mut() };
             // SAFETY: we have taken the list.
             unsafe { each(first) }
         };

@@ -16,8 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::memory::buf::Buf;
-use crate::memory::header::{Handle, Header};
-use crate::memory::slab::Head;
+use crate::memory::header::{Handle, Head, Header};
 
 /// A share of a frozen buffer.
 ///
@@ -122,11 +121,11 @@ impl Frozen {
     }
 }
 
-/// Drops a frozen buffer.
+/// Drops a buffer, frozen or not.
 ///
 /// # Safety
-/// As for `thawed`.
-pub(super) unsafe fn drop_frozen<C: 'static>(buf: NonNull<Header>) {
+/// As for `thawed`, or the caller gives up the handle of a buffer of `C`.
+pub(super) unsafe fn drop_buf<C: 'static>(buf: NonNull<Header>) {
     // SAFETY: this function has the same contract.
     drop(unsafe { thawed::<C>(buf) });
 }
@@ -148,7 +147,7 @@ impl Drop for Frozen {
         // belongs to these slots.
         unsafe {
             if self.give_up() {
-                (self.head().drop_frozen)(self.buf);
+                (self.head().drop)(self.buf);
             }
         }
     }

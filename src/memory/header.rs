@@ -37,12 +37,14 @@
 
 #![allow(unsafe_code)] // handles as pointers, and as words
 
+use std::any::TypeId;
 use std::cell::Cell;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, compiler_fence};
 
 use crate::counters::queue_counters::CompletionCounter;
 use crate::counters::type_tag;
+pub(crate) use crate::counters::word;
 use crate::sync::{AtomicPtr, Ordering};
 
 #[repr(C, align(64))]
@@ -52,7 +54,7 @@ pub struct Header {
     //   holds the handle, the device holds it as a `wr_id`, or a ring holds it.
     // - A header has one handle. The holder may access the `Cell`s and, if the handle is exclusive,
     //   the bytes; no other code accesses them.
-    // - `slab` begins with a `u32` and lives as long as the header.
+    // - `slab` begins with a `Head` and lives as long as the header.
     // - `link` is null except in a free list, in a handle that is part of a list, or behind shared
     //   handles.
     // - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
@@ -76,7 +78,7 @@ pub struct Header {
     at_queue: AtomicPtr<CompletionCounter>,
     pub(crate) link: Link,
     /// Keeps the header and the memory alive. Its type follows from the kind of handle. It begins
-    /// with the number of the region's protection domain, as numbered by `Pd`.
+    /// with a [`Head`].
     pub(crate) slab: *const (),
     /// The kind of the buffer (see [`type_tag`]).
     type_tag: Cell<u64>,
@@ -252,10 +254,22 @@ impl Header {
         counter
     }
 
+    /// The start of the slab.
+    #[inline(always)]
+    pub(crate) fn slab_head(&self) -> &Head {
+        // SAFETY: `slab` begins with it and lives as long as the header (invariants).
+        unsafe { &*self.slab.cast() }
+    }
+
     /// The number of the region's protection domain, as numbered by `Pd`.
     pub(crate) fn pd(&self) -> u32 {
-        // SAFETY: `slab` begins with a `u32` and lives as long as the header (invariants).
-        unsafe { *self.slab.cast::<u32>() }
+        self.slab_head().pd
+    }
+
+    /// Whether the handle is a `Buf`, and not an `OwningHandle`.
+    #[inline(always)]
+    pub(crate) fn is_of_buf(&self) -> bool {
+        self.slab_head().size != Head::SHARING
     }
 
     /// The counter of the queue that owns the buffer, for the holder of the handle.
@@ -288,8 +302,29 @@ impl Header {
     }
 }
 
+/// The start of a header's `slab`, for any kind of handle and any type of context.
+#[repr(C)]
+pub(crate) struct Head {
+    /// The protection domain's number.
+    pub pd: u32,
+    /// The bytes of each buffer of a pool; 0 in an arena; [`SHARING`](Self::SHARING) if the handles
+    /// are `OwningHandle`s.
+    pub size: u32,
+    /// The type of the contexts.
+    pub context: TypeId,
+    /// Drops the handle of a header that has no other owner: a buffer, also a frozen one whose last
+    /// share was given up, or an `OwningHandle`.
+    pub drop: unsafe fn(NonNull<Header>),
+}
+
+impl Head {
+    /// The size of a slab that has only headers. No buffer is that large.
+    pub const SHARING: u32 = u32::MAX;
+}
+
 /// The word that links a header to others. Its meaning depends on where the header is:
-/// - in a free list or in a list of buffers: the next header, or null;
+/// - in a free list or in a list of buffers: the next header, or null. If the list has several
+///   kinds of handles, the tag bits of `word` contain the kind of this one;
 /// - behind shared handles, and therefore in no list: their number.
 ///
 /// Otherwise it is null.
@@ -375,6 +410,9 @@ pub unsafe trait Handle: Sized {
     /// One of the kinds of `word`.
     const KIND: usize;
 
+    /// The bits of a link in a list of these handles that are not part of the next address.
+    const LINK_TAGS: usize = 0;
+
     #[inline(always)]
     fn at(&self) -> *mut Header {
         const { assert!(size_of::<Self>() == size_of::<*mut Header>()) };
@@ -429,96 +467,5 @@ impl<H: Handle> Word for H {
         if H::KIND == word::EXCLUSIVE {
             self.header().set_len(len.min(self.header().capacity()));
         }
-    }
-}
-
-/// A handle as a number: the address of a header, or of a counter if there is no buffer, with tags
-/// in the six bits that the alignment leaves free. The upper 16 bits, above a counter's address,
-/// contain a number chosen by the program.
-pub(crate) mod word {
-    /// There is no buffer. The address is the queue's counter, or with `RING` there is none.
-    pub const NONE: usize = 1;
-    /// Not a word but the wr_id of a ring. Used only together with `NONE`, and without `RECEIVE`.
-    pub const RING: usize = 1 << 1;
-    /// The work request was a receive.
-    pub const RECEIVE: usize = 1 << 2;
-    /// The work request was a receive of a UD queue pair.
-    pub const DATAGRAM: usize = 1 << 3;
-    /// The bits of the kind of handle.
-    pub const KIND: usize = 0b11 << 4;
-    pub const EXCLUSIVE: usize = 0;
-    pub const SHARED: usize = 1 << 4;
-    pub const LIST: usize = 2 << 4;
-    pub const OPEN: usize = 3 << 4;
-    /// A memory window, which is never a receive. It has the kind `OPEN`, and differs by a bit that
-    /// has a meaning only in receives.
-    pub const WINDOW: usize = OPEN | DATAGRAM;
-    /// A piece of read-only memory, which is never a receive. It has the kind `LIST` and differs in
-    /// the same way.
-    pub const READ_ONLY: usize = LIST | DATAGRAM;
-    /// Memory of an implicit region, which is never a receive either. It has the kind `SHARED` and
-    /// differs in the same way.
-    pub const IMPLICIT: usize = SHARED | DATAGRAM;
-
-    /// Whether there is no buffer.
-    #[inline(always)]
-    pub fn is_none(word: usize) -> bool {
-        word & NONE != 0
-    }
-
-    /// All tags. Headers are aligned to this value plus one.
-    pub const TAGS: usize = 63;
-
-    /// The position of the program's number in a word without a buffer, above the counter's
-    /// address.
-    pub const ID: u32 = crate::counters::queue_counters::ADDRESS_BITS;
-
-    /// The word of a work request without a buffer in a ring, with the bits of the program's
-    /// number.
-    #[inline(always)]
-    pub fn none(id: u64) -> usize {
-        NONE | id as usize
-    }
-
-    /// The program's number in a word without a buffer.
-    #[inline(always)]
-    pub fn id(word: usize) -> u16 {
-        (word as u64 >> ID) as u16
-    }
-
-    /// The address of the counter in a word without a buffer. Such a word does not have a kind.
-    #[inline(always)]
-    pub fn counter<T>(word: usize) -> *mut T {
-        let tags = NONE | RING | RECEIVE | DATAGRAM;
-        std::ptr::with_exposed_provenance_mut(word & ((1 << ID) - 1) & !tags)
-    }
-
-    /// The word that the entry returned, without the tags of a receive.
-    pub fn without_tags(word: usize) -> usize {
-        let receive = if word & RECEIVE == 0 { 0 } else { RECEIVE | DATAGRAM };
-        word & !receive
-    }
-
-    /// The kind of handle.
-    #[inline(always)]
-    pub fn kind(word: usize) -> usize {
-        word & KIND
-    }
-
-    /// The address of the header (or counter) in a word.
-    #[inline(always)]
-    pub fn address<T>(word: usize) -> *mut T {
-        std::ptr::with_exposed_provenance_mut(word & !TAGS)
-    }
-
-    /// The word of a header and a kind.
-    #[inline(always)]
-    pub fn of<T>(at: *mut T, kind: usize) -> usize {
-        at.expose_provenance() | kind
-    }
-
-    /// The lower half of the wr_ids of a ring with this tag, with tag bits that no handle has.
-    pub fn of_ring(tag: u32) -> u32 {
-        tag << 3 | (RING | NONE) as u32
     }
 }

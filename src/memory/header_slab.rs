@@ -7,13 +7,14 @@
 
 #![allow(unsafe_code)] // hands out headers of a free list
 
+use std::any::TypeId;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::memory::free_list::FreeList;
-use crate::memory::header::Header;
+use crate::memory::header::{Head, Header};
 use crate::memory::orphaned;
-use crate::memory::owning_handle::{OwningHandle, OwningHeader};
+use crate::memory::owning_handle::{OwningHandle, OwningHeader, drop_owning};
 use crate::sync::{AtomicU32, Mutex, lock};
 
 /// # Invariants
@@ -21,9 +22,8 @@ use crate::sync::{AtomicU32, Mutex, lock};
 /// others have one.
 #[repr(C)]
 pub(crate) struct HeaderSlab {
-    /// The protection domain's number. It must be the first field, because the headers' `slab`
-    /// begins with it.
-    pd: u32,
+    /// It must be the first field, because the headers' `slab` begins with it.
+    head: Head,
     free_list: FreeList,
     chunks: Mutex<Vec<Vec<OwningHeader>>>,
 }
@@ -40,7 +40,9 @@ const CHUNK: usize = 64;
 impl HeaderSlab {
     /// Creates a slab of a protection domain, without headers.
     pub fn new(pd: u32) -> Arc<Self> {
-        Arc::new(HeaderSlab { pd, free_list: FreeList::new(), chunks: Mutex::new(Vec::new()) })
+        let context = TypeId::of::<OwningHandle>();
+        let head = Head { pd, size: Head::SHARING, context, drop: drop_owning };
+        Arc::new(HeaderSlab { head, free_list: FreeList::new(), chunks: Mutex::new(Vec::new()) })
     }
 
     /// Takes a header without a handle. `put` returns it.
@@ -83,9 +85,8 @@ impl HeaderSlab {
         let chunk: Vec<_> =
             (0..made.clamp(2, CHUNK)).map(|_| OwningHeader::new(ptr::from_ref(self))).collect();
         let count = crate::sync::Arc::new(AtomicU32::new(chunk.len() as u32));
-        // SAFETY: `drop` calls `forget` before the headers are freed. Their handles are
-        // `OwningHandle`s.
-        unsafe { orphaned::note::<_, OwningHandle>(&chunk, count, self.pd) };
+        // SAFETY: `drop` calls `forget` before the headers are freed.
+        unsafe { orphaned::note(&chunk, count, self.head.pd) };
         for header in &chunk[1..] {
             // SAFETY: the header has no handle yet and is not in the list.
             unsafe { self.put_later(NonNull::from(header).cast()) };
@@ -132,7 +133,7 @@ impl HeaderSlab {
 impl Drop for HeaderSlab {
     fn drop(&mut self) {
         for chunk in lock(&self.chunks).iter() {
-            orphaned::forget(chunk, self.pd);
+            orphaned::forget(chunk, self.head.pd);
         }
     }
 }

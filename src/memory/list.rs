@@ -6,6 +6,8 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
+use arrayvec::ArrayVec;
+
 use crate::memory::Buf;
 use crate::memory::chain::Chain;
 use crate::memory::header::{Handle, Header, Word, word};
@@ -37,7 +39,7 @@ use crate::memory::header::{Handle, Header, Word, word};
 /// assert_eq!(&head[..], b"head ");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct BufList<C: 'static = ()>(Chain<Buf<C>>);
+pub struct BufList<C: 'static = ()>(pub(super) Chain<Buf<C>>);
 
 impl<C> BufList<C> {
     /// Creates an empty list.
@@ -66,7 +68,7 @@ impl<C> BufList<C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn push_back(&mut self, buf: Buf<C>) {
-        self.0.push_back(buf);
+        self.0.append(BufList::from([buf]).0);
     }
 
     /// Borrows the first buffer.
@@ -90,8 +92,7 @@ impl<C> BufList<C> {
             // SAFETY: the header belongs to a `Buf<C>` of the list, which stays borrowed while the
             // handle created here exists. That handle is never dropped, and only available as
             // `&Buf`.
-            let buf = unsafe { Buf::from_header(header.as_ptr()) };
-            BufRef { buf: ManuallyDrop::new(buf), _list: PhantomData }
+            BufRef::new(unsafe { Buf::from_header(header.as_ptr()) })
         })
     }
 
@@ -119,6 +120,14 @@ impl<C> BufList<C> {
             // capacity.
             unsafe { std::slice::from_raw_parts(header.addr(), header.len() as usize) }
         })
+    }
+
+    /// A list of buffers, of which the last comes first.
+    #[inline(always)]
+    fn reversed(bufs: impl Iterator<Item = Buf<C>>) -> Self {
+        let mut list = BufList::new();
+        bufs.for_each(|buf| list.push_front(buf));
+        list
     }
 
     pub(crate) fn headers(&self) -> impl Iterator<Item = &Header> {
@@ -154,21 +163,29 @@ impl<C: 'static> Word for BufList<C> {
     }
 }
 
-/// A borrowed buffer of a [`BufList`]. It dereferences to [`Buf`].
-pub struct BufRef<'l, C: 'static = ()> {
-    buf: ManuallyDrop<Buf<C>>,
-    _list: PhantomData<&'l BufList<C>>,
+/// A borrowed element of a [`BufList`] or an [`AnyList`](crate::memory::AnyList). It dereferences
+/// to [`Buf`] or [`AnyBuf`](crate::memory::AnyBuf).
+pub struct BufRef<'l, C: 'static = (), B = Buf<C>> {
+    buf: ManuallyDrop<B>,
+    _list: PhantomData<&'l Buf<C>>,
 }
 
-impl<C> Deref for BufRef<'_, C> {
-    type Target = Buf<C>;
+impl<C, B> BufRef<'_, C, B> {
+    /// Borrows an element of a list that stays borrowed.
+    pub(super) fn new(buf: B) -> Self {
+        BufRef { buf: ManuallyDrop::new(buf), _list: PhantomData }
+    }
+}
 
-    fn deref(&self) -> &Buf<C> {
+impl<C, B> Deref for BufRef<'_, C, B> {
+    type Target = B;
+
+    fn deref(&self) -> &B {
         &self.buf
     }
 }
 
-impl_debug!([C] BufRef<'_, C>, |it| "BufRef({} bytes)", it.len());
+impl_debug!([C, B: std::fmt::Debug] BufRef<'_, C, B>, |it| "BufRef({:?})", **it);
 
 impl<C> Default for BufList<C> {
     fn default() -> Self {
@@ -187,22 +204,28 @@ impl<C> Iterator for BufList<C> {
 impl<C, const N: usize> From<[Buf<C>; N]> for BufList<C> {
     #[inline(always)]
     fn from(bufs: [Buf<C>; N]) -> Self {
-        let mut list = BufList::new();
-        for buf in bufs.into_iter().rev() {
-            list.push_front(buf);
-        }
-        list
+        BufList::reversed(bufs.into_iter().rev())
+    }
+}
+
+impl<C, const N: usize> From<ArrayVec<Buf<C>, N>> for BufList<C> {
+    #[inline(always)]
+    fn from(bufs: ArrayVec<Buf<C>, N>) -> Self {
+        BufList::reversed(bufs.into_iter().rev())
+    }
+}
+
+impl<C> From<Buf<C>> for BufList<C> {
+    #[inline(always)]
+    fn from(buf: Buf<C>) -> Self {
+        [buf].into()
     }
 }
 
 impl<C> FromIterator<Buf<C>> for BufList<C> {
     fn from_iter<I: IntoIterator<Item = Buf<C>>>(bufs: I) -> Self {
         let bufs: Vec<_> = bufs.into_iter().collect();
-        let mut list = BufList::new();
-        for buf in bufs.into_iter().rev() {
-            list.push_front(buf);
-        }
-        list
+        BufList::reversed(bufs.into_iter().rev())
     }
 }
 

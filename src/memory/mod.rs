@@ -11,7 +11,7 @@
 //! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
 //! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [`MemoryWindow`] and [`Type1Window`], whose keys are invalidated without a deregistration |
 //! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`] for the whole address space |
-//! | **mix kinds on one queue** | [`AnyBuf`]; [`Entry`] and [`Owned`] are the traits of the types that completions return |
+//! | **mix kinds on one queue** | [`AnyBuf`], and [`AnyList`] for several in one work request; [`Entry`] and [`Owned`] are the traits of the types that completions return |
 //! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] for a region's rights |
 //! | **handle errors** | [`TooLong`], [`OutOfBounds`], [`JoinError`], [`SplitError`], [`ReregError`] |
 //!
@@ -26,7 +26,10 @@ pub(crate) mod buf;
 
 pub(crate) mod parts;
 
+pub(crate) mod kept;
 pub(crate) mod list;
+
+pub(crate) mod any_list;
 
 pub(crate) mod region;
 
@@ -35,6 +38,7 @@ pub(crate) mod remote;
 pub(crate) mod span;
 
 // The rest.
+pub(crate) mod any_handle;
 pub(crate) mod blocks;
 pub(crate) mod chain;
 pub(crate) mod device;
@@ -52,7 +56,6 @@ pub(crate) mod open_buf;
 pub(crate) mod orphaned;
 pub(crate) mod own;
 pub(crate) mod owning_handle;
-pub(crate) mod ranges;
 pub(crate) mod read_only_buf;
 pub(crate) mod registered;
 mod relaxed;
@@ -64,8 +67,9 @@ pub(crate) mod slab;
 mod typed;
 pub(crate) mod window;
 
-pub(crate) use crate::sys::mem::open;
+pub(crate) use crate::sys::mem::{open, ranges};
 
+pub use any_list::AnyList;
 pub use arena::{Arena, ArenaBuilder};
 pub use buf::{Buf, TooLong};
 pub use device::{Dm, DmaBuf};

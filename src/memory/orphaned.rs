@@ -30,13 +30,13 @@
 
 #![allow(unsafe_code)] // looks at headers that others own
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ptr;
 
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters, Quiet};
-use crate::memory::header::{Header, Word};
-use crate::memory::owning_handle::OwningHandle;
+use crate::memory::any_handle::AnyHandle;
+use crate::memory::chain::Chain;
+use crate::memory::header::Header;
 use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
 
 /// The headers of a pool, or one chunk of the headers of a slab.
@@ -49,8 +49,6 @@ struct Headers {
     first: usize,
     stride: usize,
     untaken: Arc<AtomicU32>,
-    /// Creates owners of handles, which the caller gives up, from the addresses of their headers.
-    adopt: unsafe fn(Vec<usize>) -> Box<dyn Any>,
 }
 
 /// The headers of the pools and slabs of a protection domain, keyed by the address of the first.
@@ -69,8 +67,8 @@ fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
 /// user's Drop, which runs with the last handle of a pool, panics.
 struct Orphaned {
     pool: usize,
-    count: usize,
-    handles: Box<dyn Any>,
+    /// A single handle is a list of one.
+    handles: Vec<Chain<AnyHandle>>,
 }
 
 /// Registers new headers of a protection domain. Each `T` begins with one. The headers from
@@ -78,19 +76,10 @@ struct Orphaned {
 /// must live.
 ///
 /// # Safety
-/// - The word of a handle of these headers is the word of an `H`, except for tags.
-/// - [`forget`] is called before the headers are freed.
-pub(crate) unsafe fn note<T, H: Word + 'static>(headers: &[T], untaken: Arc<AtomicU32>, pd: u32) {
-    /// # Safety
-    /// The handles belong to headers with handles `H`, and the caller gives them up.
-    unsafe fn adopt<H: Word + 'static>(handles: Vec<usize>) -> Box<dyn Any> {
-        // SAFETY: the handle is given up (this function's contract). A single buffer is a list of
-        // one.
-        let own = |word| unsafe { H::from_word(word) };
-        Box::new(handles.into_iter().map(own).collect::<Vec<_>>())
-    }
+/// [`forget`] is called before the headers are freed.
+pub(crate) unsafe fn note<T>(headers: &[T], untaken: Arc<AtomicU32>, pd: u32) {
     let first = headers.as_ptr().expose_provenance();
-    let headers = Headers { first, stride: size_of::<T>(), untaken, adopt: adopt::<H> };
+    let headers = Headers { first, stride: size_of::<T>(), untaken };
     domains().entry(pd).or_default().insert(first, headers);
 }
 
@@ -108,14 +97,13 @@ pub(crate) fn forget<T>(headers: &[T], pd: u32) {
 impl Headers {
     /// The headers of buffers that were ever taken, which are the only ones that a queue can own,
     /// with their addresses.
-    fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
+    fn all(&self) -> impl Iterator<Item = (*mut Header, &Header)> {
         let &Headers { first, stride, .. } = self;
         (0..self.taken()).map(move |i| {
-            let address = first + i * stride;
-            let header = ptr::with_exposed_provenance::<Header>(address);
+            let header = ptr::with_exposed_provenance_mut::<Header>(first + i * stride);
             // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
             // accessed through it, unless we turn out to own the handle.
-            (address, unsafe { &*header })
+            (header, unsafe { &*header })
         })
     }
 
@@ -132,15 +120,15 @@ impl Headers {
             (lowest..highest).contains(&name.addr()) && quiet.has(name)
         };
         let theirs = self.all().filter(|(_, header)| is_theirs(header.posted_to())).take(most);
-        let take = |(address, header): (usize, &Header)| {
+        let take = |(address, header): (*mut Header, &Header)| {
             header.forget_queue();
-            address
+            // SAFETY: it was owned by a queue whose completions can no longer return it (`Quiet`),
+            // so we own it, and the handles that it is linked to. The name in its header was
+            // cleared under the lock, so no other thread has it.
+            unsafe { Chain::from_first(address) }
         };
         let handles: Vec<_> = theirs.map(take).collect();
-        let (pool, count) = (self.first, handles.len());
-        // SAFETY: each was owned by a queue whose completions can no longer return it (`Quiet`), so
-        // we own it. The name in its header was cleared under the lock, so no other thread has it.
-        (count != 0).then(|| Orphaned { pool, count, handles: unsafe { (self.adopt)(handles) } })
+        (!handles.is_empty()).then(|| Orphaned { pool: self.first, handles })
     }
 }
 
@@ -162,11 +150,12 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Reclaimed {
         return Reclaimed::default();
     }
     let orphaned = search(quiet, quiet.most());
-    let pools = orphaned.iter().map(|of| (of.pool, of.count)).collect();
-    let handles = orphaned.iter().filter_map(|of| of.handles.downcast_ref::<Vec<OwningHandle>>());
+    let pools = orphaned.iter().map(|of| (of.pool, of.handles.len())).collect();
+    let lists = orphaned.iter().flat_map(|of| &of.handles);
+    let handles = lists.filter(|list| list.headers().next().is_some_and(|it| !it.is_of_buf()));
     // (They are dropped at the end and outside the lock, so that a user's Drop, even if it panics,
     // does not leak anything.)
-    Reclaimed { pools, handles: handles.map(Vec::len).sum() }
+    Reclaimed { pools, handles: handles.count() }
 }
 
 /// Takes the handles that the queues in `quiet` own, until `most` are found.
@@ -186,7 +175,7 @@ fn search(quiet: &Quiet, mut most: usize) -> Vec<Orphaned> {
             break;
         }
         let found = pool.take(quiet, most);
-        most -= found.as_ref().map_or(0, |found| found.count);
+        most -= found.as_ref().map_or(0, |found| found.handles.len());
         orphaned.extend(found);
     }
     orphaned
@@ -197,7 +186,7 @@ fn search(quiet: &Quiet, mut most: usize) -> Vec<Orphaned> {
 /// in proportion to the handles that programs forget.)
 #[cfg(debug_assertions)]
 fn assert_unnamed(quiet: &Quiet) {
-    for counters in &quiet.over {
+    for counters in quiet.over() {
         let is_with =
             |pool: &Headers| pool.all().any(|(_, header)| counters.has(header.posted_to()));
         let is_named = domains().get(&counters.pd).is_some_and(|pools| pools.values().any(is_with));
@@ -225,7 +214,7 @@ impl Reclaimed {
 #[cfg(all(test, feature = "loopback"))]
 mod tests {
     use super::*;
-    use crate::memory::header::Handle;
+    use crate::memory::header::{Handle, Word};
     use crate::memory::list::BufList;
     use crate::prelude::RemoteRead;
     use crate::{
@@ -250,7 +239,7 @@ mod tests {
         quiet.add(counters);
         let search = || domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX);
         let found = search();
-        assert_eq!(found.as_ref().map(|found| found.count), Some(1));
+        assert_eq!(found.as_ref().map(|found| found.handles.len()), Some(1));
         assert!(search().is_none());
         drop(found);
         assert_eq!(pool.available(), 2);
@@ -273,7 +262,6 @@ mod tests {
         let found = search(&quiet, usize::MAX);
         assert_eq!((found.len(), search(&quiet, usize::MAX).len()), (1, 0));
         assert!(piece.header().posted_to().is_null());
-        assert!(found[0].handles.is::<Vec<OwningHandle>>());
         let region = region.destroy().unwrap_err().into_object();
         drop(found);
         region.destroy().unwrap();
@@ -345,7 +333,7 @@ mod tests {
             let search = || domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX);
             buf.header().give(others[0]);
             let found = search();
-            assert_eq!(found.as_ref().map(|found| found.count), Some(1));
+            assert_eq!(found.as_ref().map(|found| found.handles.len()), Some(1));
             std::mem::forget(found); // this test owns it
             for other in others {
                 buf.header().give(other);

@@ -229,6 +229,15 @@ impl OwningHandle {
     }
 }
 
+/// Drops a handle.
+///
+/// # Safety
+/// The caller gives up the handle of this header.
+pub(super) unsafe fn drop_owning(header: NonNull<Header>) {
+    // SAFETY: this function has the same contract.
+    drop(unsafe { OwningHandle::from_header(header.as_ptr()) });
+}
+
 impl Clone for OwningHandle {
     /// Creates another header for the same memory, with the same number.
     #[inline]

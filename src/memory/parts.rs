@@ -6,8 +6,7 @@ use std::fmt;
 use std::ops::{Range, RangeBounds};
 use std::ptr::NonNull;
 
-use crate::memory::arena::LONGEST;
-use crate::memory::blocks::Bytes;
+use crate::memory::blocks::{Bytes, LONGEST};
 use crate::memory::header::Handle;
 use crate::memory::slab::{Slab, slots_of};
 use crate::memory::{Buf, Container, OutOfBounds};

@@ -33,14 +33,15 @@ use std::ptr::NonNull;
 use crate::cold::reserve;
 use crate::counters::ids::PoolNumber;
 use crate::counters::type_tag;
-use crate::memory::blocks::{Blocks, Bytes};
+use crate::memory::blocks::{Blocks, Bytes, LONGEST};
 use crate::memory::free_list::FreeList;
-use crate::memory::frozen::drop_frozen;
-use crate::memory::header::Header;
-use crate::memory::list::BufList;
+use crate::memory::frozen::drop_buf;
+use crate::memory::header::{Head, Header};
+use crate::memory::kept::{Kept, lines};
 use crate::memory::orphaned;
+use crate::memory::ranges::ALIGN;
 use crate::memory::registered::Registered;
-use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
 
 /// A header, followed by the user's context.
 #[repr(C)]
@@ -49,25 +50,18 @@ pub(crate) struct Slot<C> {
     pub context: UnsafeCell<C>,
 }
 
-/// The start of a header's `slab`, for any type of context.
-#[repr(C)]
-pub(crate) struct Head {
-    /// The protection domain's number. It is the first field, as in any header's `slab`.
-    pd: u32,
-    /// The bytes of each buffer of a pool; 0 in an arena.
-    size: u32,
-    /// The type of the contexts.
-    pub context: TypeId,
-    /// Drops a frozen buffer whose last share was given up.
-    pub drop_frozen: unsafe fn(NonNull<Header>),
+/// The bytes of an arena's slots.
+struct ArenaBytes {
+    kept: Kept,
+    blocks: Mutex<Blocks>,
 }
 
 /// # Invariants
 /// - `slots` do not change after `create`. They are freed when the last handle and the last
 ///   `SlabOwner` are gone.
 /// - `free_list` and the slots from `untaken` on are exactly those whose handle is neither held by
-///   the program nor in flight. In an arena, `free_list` contains the ones that `blocks` has not
-///   yet processed.
+///   the program nor in flight. In an arena these are the slots in `kept`, the spare ones of
+///   `blocks`, and in `free_list` the ones that neither of them could accept yet.
 /// - The bytes of two slots with handles do not overlap: in a pool each slot has its own, in an
 ///   arena each has a block that is taken.
 /// - `left` is the number of `SlabOwner`s; after the last is dropped, the number of handles.
@@ -78,8 +72,8 @@ pub(crate) struct Slab<C> {
     slots: Vec<Slot<C>>,
     /// The pool's number in the type tags of its buffers.
     number: PoolNumber,
-    /// In an arena, the bytes of each handle.
-    blocks: Option<Mutex<Blocks>>,
+    /// In an arena, the bytes of each slot.
+    arena: Option<ArenaBytes>,
     /// All slots from here on have never been taken. It only grows, to at most their number. The
     /// search for orphaned buffers reads all headers below it. (The search may read it at any time,
     /// also while this slab is being freed. So it is stored separately.)
@@ -151,18 +145,19 @@ impl<C> SlabOwner<C> {
 pub(crate) struct Headers<C> {
     count: usize,
     slots: Vec<Slot<C>>,
-    blocks: Option<Blocks>,
+    arena: Option<ArenaBytes>,
 }
 
 impl<C> Headers<C> {
     /// For a pool of `count` buffers, at least one.
     pub fn of_pool(count: usize) -> Result<Self, TryReserveError> {
-        Ok(Headers { count, slots: reserve(count)?, blocks: None })
+        Ok(Headers { count, slots: reserve(count)?, arena: None })
     }
 
     /// For an arena of `len` bytes and at most `count` buffers, at least one of each.
     pub fn of_arena(len: usize, count: usize) -> Result<Self, TryReserveError> {
-        Ok(Headers { count, slots: reserve(count)?, blocks: Some(Blocks::new(len, count)?) })
+        let (kept, blocks) = (Kept::new(len, count)?, Mutex::new(Blocks::new(len, count)?));
+        Ok(Headers { count, slots: reserve(count)?, arena: Some(ArenaBytes { kept, blocks }) })
     }
 }
 
@@ -175,15 +170,14 @@ impl<C: 'static> Slab<C> {
         headers: Headers<C>,
         mut context: impl FnMut(usize) -> C,
     ) -> SlabOwner<C> {
-        let Headers { count, mut slots, blocks } = headers;
+        let Headers { count, mut slots, arena } = headers;
         let (pd, number) = (region.pd(), PoolNumber::new());
         let type_tag = type_tag::of(pd, number.get(), size);
         let untaken = Arc::new(AtomicU32::new(0));
-        let (free_list, blocks) = (FreeList::new(), blocks.map(Mutex::new));
+        let free_list = if arena.is_some() { FreeList::locked() } else { FreeList::new() };
         let (none, noted, left) = (Vec::new(), untaken.clone(), AtomicU64::new(1));
-        let (of, drop_frozen) = (TypeId::of::<C>(), drop_frozen::<C> as _);
-        let head = Head { pd, size, context: of, drop_frozen };
-        let all = Slab { head, free_list, slots: none, number, blocks, untaken, left, region };
+        let head = Head { pd, size, context: TypeId::of::<C>(), drop: drop_buf::<C> };
+        let all = Slab { head, free_list, slots: none, number, arena, untaken, left, region };
         // INVARIANT: it is counted.
         let shared = SlabOwner(NonNull::from(Box::leak(Box::new(all))));
         let slab = shared.0.as_ptr();
@@ -194,9 +188,8 @@ impl<C: 'static> Slab<C> {
         }));
         // SAFETY: there is no handle yet, so no other code accesses the slots.
         unsafe { (*slab).slots = slots };
-        // SAFETY: `drop` calls `forget` before the slots are freed. Their handles are buffers of
-        // `C`.
-        unsafe { orphaned::note::<_, BufList<C>>(&shared.slots, noted, pd) };
+        // SAFETY: `drop` calls `forget` before the slots are freed.
+        unsafe { orphaned::note(&shared.slots, noted, pd) };
         shared
     }
 }
@@ -249,28 +242,75 @@ impl<C> Slab<C> {
         Some(NonNull::from(slot).cast())
     }
 
-    /// The blocks of an arena, after the bytes of dropped buffers were freed.
-    pub fn blocks(&self) -> Option<MutexGuard<'_, Blocks>> {
-        let mut blocks = lock(self.blocks.as_ref()?);
-        if !blocks.is_closed {
-            self.free_list.all().for_each(|slot| blocks.give(self.index(slot)));
-        }
+    /// The blocks of an arena.
+    fn blocks(&self) -> Option<MutexGuard<'_, Blocks>> {
+        Some(lock(&self.arena.as_ref()?.blocks))
+    }
+
+    /// The blocks of an arena, after the bytes of all dropped buffers were freed and merged.
+    pub fn merged(&self) -> Option<MutexGuard<'_, Blocks>> {
+        let mut blocks = self.blocks()?;
+        self.free_dropped(&mut blocks);
         Some(blocks)
     }
 
-    /// Takes a slot of an arena with at least `len` bytes, and creates its only handle, which
-    /// `put_back` ends.
+    /// Frees the bytes of at most `most` buffers that were dropped while another thread had locked
+    /// the blocks.
+    fn free_late(&self, blocks: &mut MutexGuard<'_, Blocks>, most: usize) {
+        // SAFETY: only code that has locked the blocks takes slots of an arena's `free_list`.
+        let late = unsafe { self.free_list.late() };
+        late.take(most).for_each(|slot| blocks.give(self.index(slot)));
+    }
+
+    /// Frees the bytes of all dropped buffers.
+    fn free_dropped(&self, blocks: &mut MutexGuard<'_, Blocks>) {
+        if let Some(arena) = self.arena.as_ref().filter(|_| !blocks.is_closed) {
+            arena.kept.all().for_each(|slot| blocks.give(self.index(slot)));
+            self.free_late(blocks, usize::MAX);
+        }
+    }
+
+    /// Takes a slot of an arena for `len` bytes, and creates its only handle, which `put_back`
+    /// ends.
+    #[inline(always)]
     pub fn take_bytes(this: &SlabOwner<C>, len: usize) -> Option<&Slot<C>> {
-        let mut blocks = this.blocks()?;
-        let index = blocks.take(len)?;
-        Some(this.hand_out(index, blocks.whole(index)))
+        let arena = this.arena.as_ref()?;
+        let slot = match arena.kept.take(len) {
+            // SAFETY: it is one of the slots, which live as long as the owner.
+            Some(slot) => unsafe { slot.cast::<Slot<C>>().as_ref() },
+            None => this.cut(len)?,
+        };
+        if slot.header.capacity() as usize != lines(len) * ALIGN {
+            this.widen(slot); // it was narrowed
+        }
+        slot.header.set_len(len as u32);
+        Some(slot)
+    }
+
+    /// Like `take_bytes`, if no slot is kept for this length.
+    #[cold]
+    #[inline(never)]
+    fn cut(&self, len: usize) -> Option<&Slot<C>> {
+        if len > LONGEST {
+            return None;
+        }
+        let mut blocks = self.blocks()?;
+        let index = blocks.take(len).or_else(|| {
+            self.free_dropped(&mut blocks);
+            blocks.take(len)
+        })?;
+        Some(self.hand_out(index, blocks.whole(index)))
     }
 
     /// Moves the bytes from `at` on of a slot of an arena, which has a handle, to another slot and
     /// creates its only handle. Both parts are not empty. `None` if no slot is free.
     pub fn split(&self, slot: &Slot<C>, at: usize) -> Option<&Slot<C>> {
-        let mut blocks = self.blocks()?;
-        let index = blocks.split(self.index(NonNull::from(slot).cast()), at)?;
+        let (mut blocks, this) = (self.blocks()?, self.index(NonNull::from(slot).cast()));
+        let index = blocks.split(this, at).or_else(|| {
+            self.free_dropped(&mut blocks);
+            blocks.split(this, at)
+        })?;
+        self.note_bytes(this, blocks.whole(this));
         if blocks.is_closed {
             // The handle of `slot` is counted, so `left` is not 0.
             self.left.fetch_add(1, Ordering::Relaxed);
@@ -288,6 +328,7 @@ impl<C> Slab<C> {
         let Some(mut blocks) = self.blocks() else { return false };
         let [slot, next] = [slot, next].map(|slot| self.index(NonNull::from(slot).cast()));
         let is_joined = blocks.join(slot, next);
+        self.note_bytes(slot, blocks.whole(slot));
         if is_joined && blocks.is_closed {
             // The handle of `slot` is counted, so this is not the last.
             self.left.fetch_sub(1, Ordering::AcqRel);
@@ -296,14 +337,22 @@ impl<C> Slab<C> {
     }
 
     /// Creates the only handle to a slot that was just assigned these bytes.
-    fn hand_out(&self, index: usize, Bytes { start, len }: Bytes) -> &Slot<C> {
+    fn hand_out(&self, index: usize, bytes: Bytes) -> &Slot<C> {
         // A thread that has the handle later, or takes it back from a queue, sees this too: a
         // handle moves between threads only with synchronisation that makes writes visible.
         self.untaken.fetch_max(index as u32 + 1, Ordering::Relaxed);
+        self.note_bytes(index, bytes);
         let slot = &self.slots[index];
         slot.header.link.unlink();
-        slot.header.set_bytes(self.region.at(start), len, len);
+        slot.header.set_bytes(self.region.at(bytes.start), bytes.len, bytes.len);
         slot
+    }
+
+    /// Records the bytes of a slot of an arena, for the time when it is dropped.
+    fn note_bytes(&self, index: usize, Bytes { start, len }: Bytes) {
+        if let Some(arena) = &self.arena {
+            arena.kept.set_bytes(index, start, len as usize);
+        }
     }
 
     /// Undoes narrowing, for the holder of the only handle of the slot.
@@ -315,8 +364,8 @@ impl<C> Slab<C> {
     /// All bytes of a slot without narrowing, for the holder of its only handle.
     pub fn whole(&self, slot: &Slot<C>) -> Bytes {
         let index = self.index(NonNull::from(slot).cast());
-        match &self.blocks {
-            Some(blocks) => lock(blocks).whole(index),
+        match self.blocks() {
+            Some(blocks) => blocks.whole(index),
             None => Bytes { start: index * self.head.size as usize, len: self.head.size },
         }
     }
@@ -342,7 +391,7 @@ impl<C> Slab<C> {
 
     /// The number of slots without a handle. Each call counts them.
     pub fn free_slots(&self) -> usize {
-        match self.blocks() {
+        match self.merged() {
             Some(blocks) => blocks.spare(),
             None => self.free_list.count() + self.never_taken(),
         }
@@ -357,11 +406,11 @@ impl<C> Slab<C> {
     fn close(&self) -> usize {
         // A thread that finds `free_list` closed sees this.
         self.left.store(self.count() as u64 + 1, Ordering::Relaxed);
-        let Some(blocks) = &self.blocks else {
+        let Some(ArenaBytes { kept, blocks }) = &self.arena else {
             return self.free_list.close().count() + self.never_taken();
         };
         let mut blocks = lock(blocks);
-        self.free_list.close().for_each(|slot| blocks.give(self.index(slot)));
+        kept.close().chain(self.free_list.close()).for_each(|slot| blocks.give(self.index(slot)));
         blocks.is_closed = true;
         blocks.spare()
     }
@@ -378,13 +427,51 @@ impl<C> Slab<C> {
         }
     }
 
-    /// Like `put_back`, if the free list changed, is locked or is closed.
+    /// Like `put_back`, if the free list changed, is locked or is closed. An arena's is always
+    /// locked.
     ///
     /// # Safety
     /// As for `put_back`. `this` is the slab of the slot.
-    #[cold]
     #[inline(never)]
     pub(super) unsafe fn put_later(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
+        // SAFETY: the slab exists until the handle is given up.
+        let slab = unsafe { this.as_ref() };
+        if let Some(arena) = &slab.arena
+            && let Some(list) = arena.kept.list(slab.index(slot.cast()))
+        {
+            // SAFETY: the caller has the only handle, and gives it up if it is entered. Then
+            // nothing is accessed any more.
+            if unsafe { list.put(slot.cast()) || list.put_later(slot.cast()) } {
+                return;
+            }
+            arena.kept.undo();
+        }
+        // SAFETY: the contract of this function.
+        unsafe { Self::put_last(slot, this) }
+    }
+
+    /// Like `put_later`, if the slot of an arena was not kept.
+    ///
+    /// # Safety
+    /// As for `put_later`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_last(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
+        // SAFETY: the slab exists until the handle is given up.
+        let slab = unsafe { this.as_ref() };
+        if let Some(arena) = &slab.arena
+            && let Some(mut blocks) = try_lock(&arena.blocks)
+            && !blocks.is_closed
+        {
+            // The handle is given up here. The slab exists until the lock is released, because
+            // closing it takes the lock.
+            blocks.give(slab.index(slot.cast()));
+            if arena.kept.is_full() {
+                arena.kept.all().for_each(|slot| blocks.give(slab.index(slot)));
+            }
+            // More than one, so that they become fewer.
+            return slab.free_late(&mut blocks, 16);
+        }
         // SAFETY: the handle is given up to `free_list`, after which neither it nor the slab is
         // accessed. If `free_list` is closed, we own the header until it is given up as a part of
         // the count.

@@ -16,11 +16,11 @@ use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
 use crate::rules::{AllowedInList, RecvOn, SendOn};
 use crate::sys::types::{ibv_send_wr, ibv_sge};
+use crate::terms::post_error::WorkRequests;
 use crate::terms::transport::Transport;
 use crate::work::data::Fits;
 use crate::work::limits::{Max, Sges};
 use crate::work::recv::Recv;
-use crate::work::refusal::WorkRequests;
 use crate::work::request::{RecvSlot, SendSlot, WorkRequest};
 
 /// The methods of both kinds of slots.

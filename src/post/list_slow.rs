@@ -13,7 +13,8 @@ use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
 use crate::post::slow::{Entered, take_entries};
 use crate::sys::data::Link;
-use crate::work::refusal::{Faults, PostErrorKind};
+use crate::terms::post_error::PostErrorKind;
+use crate::work::fault::Faults;
 use crate::work::request::Found;
 
 /// How many work requests a list that has `count` can have in all, when it has used the room that

@@ -28,7 +28,7 @@ mod trace;
 pub(crate) mod unchecked;
 mod with_verb;
 
-pub use crate::work::refusal::PostErrorKind;
+pub use crate::terms::post_error::PostErrorKind;
 pub use chain::Unsettled;
 pub use list::{RecvList, RecvSlots, SendList, SendSlots};
 pub use raw_list::RawSendList;

@@ -19,7 +19,7 @@ use crate::post::slow::{refused_by_device, slow};
 use crate::sys::data::{Each, Link, Verb};
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
-use crate::work::refusal::fault;
+use crate::work::fault;
 use crate::work::request::{Check, Found, Pending, Slot, Work};
 
 /// The position at which a list starts in the in-flight table of a queue.

@@ -8,20 +8,20 @@ use std::ptr;
 
 use crate::completion::attachments::AtEnd;
 use crate::counters::queue_counters::SEND;
-use crate::device::ah_table::AhKeys;
 use crate::in_flight::credits::Credits;
 use crate::in_flight::uncounted::Uncounted;
 use crate::in_flight::{InFlight, SendMode, Until};
 use crate::memory::entry::Entry;
 use crate::profile::{Posting, Profile};
+use crate::sys::ah_table::AhKeys;
 use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb, is_rdma};
 use crate::sys::device::is_iwarp;
 use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
+use crate::terms::post_error::PostErrorKind;
 use crate::work::chain::trim;
 use crate::work::flags::SendFlags;
 use crate::work::limits::{Limit, Max};
 use crate::work::opcode;
-use crate::work::refusal::PostErrorKind;
 
 /// A send queue, a receive queue, or a shared receive queue.
 #[doc(hidden)]

@@ -15,10 +15,10 @@ use crate::profile::Profile;
 use crate::rules::{AllowedInList, SendOn};
 use crate::sys::data::Link;
 use crate::sys::types::{ibv_send_wr, ibv_sge};
+use crate::terms::post_error::WorkRequests;
 use crate::terms::transport::Transport;
 use crate::work::data::Fits;
 use crate::work::limits::Max;
-use crate::work::refusal::WorkRequests;
 use crate::work::request::{SendSlot, WorkRequest};
 
 /// A list of sends of the `unsafe` path. Push work requests one by one, and post them with one call

@@ -10,8 +10,8 @@ use crate::cold::drop_each;
 use crate::memory::entry::Entry;
 use crate::memory::header::Header;
 use crate::memory::header::word;
+use crate::terms::post_error::PostErrorKind;
 use crate::terms::refused::drops_its_object;
-use crate::work::refusal::PostErrorKind;
 
 /// The entries that the device did not accept, in posting order. An iterator, from
 /// [`PostError::into_rejected`] ([R9.1](crate::guide::rules#r9-1)).

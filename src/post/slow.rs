@@ -20,8 +20,9 @@ use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
 use crate::sys::control::status;
 use crate::sys::data::{Link, Verb};
+use crate::terms::post_error::PostErrorKind;
 use crate::work::chain::{self, index_of};
-use crate::work::refusal::{Faults, PostErrorKind, fault};
+use crate::work::fault::{self, Faults};
 use crate::work::request::Found;
 
 /// Posts a list that needs inspection, and returns whether it succeeded.
@@ -200,7 +201,7 @@ impl<Q: Kind> Entered<Q> {
                 if !is_mismatch {
                     return;
                 }
-                faults.bits |= why_mismatch(queue, header);
+                faults.bits |= why_mismatch(queue, header, sges == 1);
                 if header.len() > header.capacity() {
                     // An atomic has 8 bytes.
                     let max = header.capacity().into();
@@ -233,9 +234,10 @@ impl<Q: Kind> Entered<Q> {
 }
 
 /// Compares the pool and the protection domain of a buffer. Returns the faults.
-fn why_mismatch<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
+fn why_mismatch<Q: Kind>(queue: &Queue<Q>, header: &Header, is_first: bool) -> u32 {
     let slab = Q::slab(queue);
-    if slab != 0 && header.slab.addr() != slab {
+    // (A piece may follow a buffer of the pool, as in `Gather::emit`.)
+    if slab != 0 && header.slab.addr() != slab && (is_first || header.is_of_buf()) {
         return fault::POOL;
     }
     if header.pd() != queue.in_flight.state().counters.pd {

@@ -5,7 +5,7 @@
 use crate::memory::entry::Entry;
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
-use crate::work::refusal::PostErrorKind;
+use crate::terms::post_error::PostErrorKind;
 
 impl<E: Entry> PostError<E> {
     /// Reports a rejected post to `queue`. It is `None` if a list rejects a work request before it

@@ -1,7 +1,7 @@
 //! Completions of a selectively signaled send queue.
 
 use super::{Completed, QueuePair};
-use crate::completion::Completion;
+use crate::completion::{Completion, DetachedCompletion};
 use crate::profile::{Profile, Selective};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
@@ -55,5 +55,25 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
         // A completion of a ring owns no buffer.
         std::mem::forget(completion);
         Ok(Completed { status, released })
+    }
+
+    /// Like [`complete`](Self::complete), for a completion that another thread polled and
+    /// [detached](Completion::detach). [`DetachedCompletion`] has an example.
+    ///
+    /// It releases nothing if a later completion of the queue pair was redeemed before, because
+    /// that one released its entries too. Its status is still valid.
+    ///
+    /// # Errors
+    /// The completion, if it does not belong to this queue pair's send queue, or is older than a
+    /// reset.
+    pub fn redeem(
+        &mut self,
+        completion: DetachedCompletion,
+    ) -> Result<Completed<'_, P::Entry>, DetachedCompletion> {
+        let Some(number) = completion.number_at(&self.core.counters) else {
+            return Err(completion);
+        };
+        let released = self.core.send.in_flight.release_by(number);
+        Ok(Completed { status: completion.status(), released })
     }
 }

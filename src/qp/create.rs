@@ -8,17 +8,17 @@ use std::sync::Arc;
 use super::depth::{CreatedWith, Depth, QpCreateFlags, With};
 use super::{Aside, Core, QueuePair, counters, srd};
 use crate::allows::{Allows, call};
-use crate::completion::CompletionQueue;
+use crate::completion::CqHandle;
 use crate::completion::attachments::Share;
 use crate::completion::booking::CqShared;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE, SEND};
-use crate::device::ah_table::AhTable;
 use crate::device::{Can, Context, FlushGlobal, FlushPersistent, ProtectionDomain, Protocol};
 use crate::in_flight::stale::StaleCredits;
 use crate::in_flight::{InFlight, SendMode};
 use crate::post::queue::{Queue, SendInFlight};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile, Signals};
 use crate::srq::SrqCore;
+use crate::sys::ah_table::AhTable;
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
 use crate::sys::provider::Provider;
@@ -55,7 +55,7 @@ impl<L: Threads> ProtectionDomain<L> {
     pub fn create_xrc_initiator<P: Profile<Threads = L>>(
         &self,
         can: &Can<Xrc>,
-        cq: &CompletionQueue<P::Entry, L>,
+        cq: &CqHandle<P::Entry, L>,
         depth: u32,
     ) -> Result<QueuePair<Xrc, Reset, P>, Error>
     where
@@ -70,8 +70,8 @@ impl<L: Threads> ProtectionDomain<L> {
 /// [`ProtectionDomain::create_qp`].
 pub(crate) fn create_with<T: Transport, P: Profile>(
     pd: &ProtectionDomain<P::Threads>,
-    send_cq: &CompletionQueue<P::Entry, P::Threads>,
-    recv_cq: &CompletionQueue<P::Entry, P::Threads>,
+    send_cq: &CqHandle<P::Entry, P::Threads>,
+    recv_cq: &CqHandle<P::Entry, P::Threads>,
     depth: impl CreatedWith<T, P>,
 ) -> Result<QueuePair<T, Reset, P>, Error> {
     let With { depth, srq, flags } = depth.parts();
@@ -82,8 +82,8 @@ pub(crate) fn create_with<T: Transport, P: Profile>(
 #[inline(never)]
 pub(super) fn create<T: Transport, P: Profile>(
     pd: &ProtectionDomain<P::Threads>,
-    send_cq: &CompletionQueue<P::Entry, P::Threads>,
-    recv_cq: &CompletionQueue<P::Entry, P::Threads>,
+    send_cq: &CqHandle<P::Entry, P::Threads>,
+    recv_cq: &CqHandle<P::Entry, P::Threads>,
     depth: Depth,
     srq: Option<&Arc<SrqCore>>,
     flags: QpCreateFlags,
@@ -105,7 +105,8 @@ pub(super) fn create<T: Transport, P: Profile>(
         return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
     }
     let (parent, context) = (pd.handle(), pd.context());
-    let ends = [send_cq.shared(), recv_cq.shared()];
+    let ends = [send_cq.queue(VERB)?, recv_cq.queue(VERB)?];
+    let ends @ [send_cq, recv_cq] = ends.each_ref();
     check_context::<T, P>(VERB, &context, ends)?;
     if more_ops != 0 {
         has_operations(&context, verb, more_ops)?;
@@ -122,10 +123,10 @@ pub(super) fn create<T: Transport, P: Profile>(
         recvs => recvs,
     };
     let mut init = ibv_qp_init_attr {
-        send_cq: send_cq.shared().handle().as_ptr(),
+        send_cq: send_cq.handle().as_ptr(),
         recv_cq: match is_initiator {
             true => ptr::null_mut(),
-            false => recv_cq.shared().handle().as_ptr(),
+            false => recv_cq.handle().as_ptr(),
         },
         srq: srq.map_or(ptr::null_mut(), |srq| srq.as_ptr()),
         cap: ibv_qp_cap {
@@ -142,15 +143,15 @@ pub(super) fn create<T: Transport, P: Profile>(
     };
     check_limits::<P>(verb, &context, Depth { send: sends, ..depth })?;
 
-    if let Some(srq) = srq.filter(|_| Arc::ptr_eq(send_cq.shared(), recv_cq.shared())) {
-        send_cq.shared().check_room_for_both(VERB, sends, &srq.counters, srq.buffers)?;
+    if let Some(srq) = srq.filter(|_| Arc::ptr_eq(send_cq, recv_cq)) {
+        send_cq.check_room_for_both(VERB, sends, &srq.counters, srq.buffers)?;
     }
     let booking = Booking::new::<P>(pd, ends, [sends, receives])?;
     if let Some(srq) = srq {
         // The shared queue reserves its entries once. If this queue pair fails, they stay reserved
         // for later ones.
-        recv_cq.shared().attach(VERB, &srq.counters, [0, srq.buffers], Share::Shared)?;
-        srq.dependents.completes_into(recv_cq.shared().inbox());
+        recv_cq.attach(VERB, &srq.counters, [0, srq.buffers], Share::Shared)?;
+        srq.dependents.completes_into(recv_cq.inbox());
     }
 
     let control = parent.control();

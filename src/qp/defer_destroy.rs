@@ -8,12 +8,12 @@ use super::Core;
 use crate::completion::booking::CqShared;
 use crate::completion::deferred_destroy::{DeferredDestroy, Over, Rest};
 use crate::counters::queue_counters::{QueueCounters, SEND};
-use crate::device::ah_table::AhTable;
 use crate::in_flight::InFlight;
 use crate::in_flight::stale::StaleCredits;
 use crate::post::queue::{Queue, SendQueue};
 use crate::profile::Profile;
 use crate::srq::SrqCore;
+use crate::sys::ah_table::AhTable;
 use crate::sys::handle;
 use crate::terms::state::QpState;
 

@@ -8,7 +8,7 @@ use super::create::{Booking, SENTINEL, bookable, check_context, check_granted};
 use super::query::ask;
 use super::{Core, Depth, QueuePair};
 use crate::allows::{Allows, call};
-use crate::completion::CompletionQueue;
+use crate::completion::CqHandle;
 use crate::device::ProtectionDomain;
 use crate::profile::{Profile, Signals};
 use crate::sys::handle;
@@ -62,8 +62,8 @@ impl<L: Threads> ProtectionDomain<L> {
     pub unsafe fn qp_from_raw<T, S, P>(
         &self,
         qp: NonNull<ibv_qp>,
-        send_cq: &CompletionQueue<P::Entry, L>,
-        recv_cq: &CompletionQueue<P::Entry, L>,
+        send_cq: &CqHandle<P::Entry, L>,
+        recv_cq: &CqHandle<P::Entry, L>,
         depth: Depth,
     ) -> Result<QueuePair<T, S, P>, Error>
     where
@@ -71,7 +71,8 @@ impl<L: Threads> ProtectionDomain<L> {
         S: State,
         P: Profile<Threads = L> + Allows<call::QpFromRaw<T>>,
     {
-        let ends = [send_cq.shared(), recv_cq.shared()];
+        let ends = [send_cq.queue(VERB)?, recv_cq.queue(VERB)?];
+        let ends = ends.each_ref();
         let (parent, context) = (self.handle(), self.context());
         // SAFETY: the queue pair is live (this function's contract).
         let (pd, cqs, srq) = unsafe {

@@ -124,7 +124,6 @@ use crate::completion::WcError;
 use crate::completion::attachments::AtEnd;
 use crate::completion::booking::CqShared;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
-use crate::device::ah_table::AhTable;
 #[cfg(feature = "cm")]
 use crate::device::pd::ProtectionDomain;
 use crate::device::{AddressHandle, AhIndex, Context};
@@ -133,6 +132,7 @@ use crate::memory::Entry;
 use crate::memory::orphaned::reclaim_everything;
 use crate::post::queue::{RecvQueue, SendInFlight, SendQueue};
 use crate::srq::SrqCore;
+use crate::sys::ah_table::AhTable;
 use crate::sys::handle;
 use crate::sys::types::ibv_qp;
 use crate::terms::bounded::{Mtu, Psn, ReadDepth, ResponderDepth};

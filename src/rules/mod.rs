@@ -51,6 +51,14 @@
 //! opcodes::<wr::RdmaWrite>();
 //! ```
 
+/// Implements a rule for types, without a list of them in errors.
+macro_rules! holds {
+    ($($rule:path: $($of:ty),+;)+) => {$($(
+        #[diagnostic::do_not_recommend]
+        impl $rule for $of {}
+    )+)+};
+}
+
 mod created;
 mod on;
 mod srd;
@@ -89,58 +97,16 @@ use crate::work::opcode::{
 )]
 pub trait PostOn<T: Transport>: Opcode {}
 
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for Send {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Xrc> for Send {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Uc> for Send {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Ud> for Send {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for SendWithImm {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Xrc> for SendWithImm {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for SendWithInv {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Xrc> for SendWithInv {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for LocalInv {}
+holds! {
+    PostOn<Rc>: Send, SendWithImm, SendWithInv, LocalInv, RdmaWrite, RdmaWriteWithImm, RdmaRead,
+        CmpAndSwp, FetchAndAdd, Flush, AtomicWrite;
+    PostOn<Xrc>: Send, SendWithImm, SendWithInv, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp,
+        FetchAndAdd;
+    PostOn<Uc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm;
+    PostOn<Ud>: Send, SendWithImm;
+}
 #[diagnostic::do_not_recommend]
 impl<A> PostOn<Rc> for BindMw<A> {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Uc> for SendWithImm {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Ud> for SendWithImm {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for RdmaWrite {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Xrc> for RdmaWrite {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Uc> for RdmaWrite {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for RdmaWriteWithImm {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Xrc> for RdmaWriteWithImm {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Uc> for RdmaWriteWithImm {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for RdmaRead {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Xrc> for RdmaRead {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for CmpAndSwp {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Xrc> for CmpAndSwp {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for FetchAndAdd {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Xrc> for FetchAndAdd {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for Flush {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Rc> for AtomicWrite {}
 impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
 /// UD and SRD work requests name a destination, XRC work requests a shared receive queue, and other
@@ -301,14 +267,9 @@ impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 )]
 pub trait CanPostSend: State {}
 
-#[diagnostic::do_not_recommend]
-impl CanPostSend for Rts {}
-#[diagnostic::do_not_recommend]
-impl CanPostSend for Draining {}
-#[diagnostic::do_not_recommend]
-impl CanPostSend for Sqd {}
-#[diagnostic::do_not_recommend]
-impl CanPostSend for Err {}
+holds! {
+    CanPostSend: Rts, Draining, Sqd, Err;
+}
 
 /// States in which receives can be posted: from INIT on, except ERR
 /// ([R7.14](crate::guide::rules#r7-14), [R7.15](crate::guide::rules#r7-15)).
@@ -319,18 +280,9 @@ impl CanPostSend for Err {}
 )]
 pub trait CanPostRecv: State {}
 
-#[diagnostic::do_not_recommend]
-impl CanPostRecv for Init {}
-#[diagnostic::do_not_recommend]
-impl CanPostRecv for Rtr {}
-#[diagnostic::do_not_recommend]
-impl CanPostRecv for Rts {}
-#[diagnostic::do_not_recommend]
-impl CanPostRecv for Draining {}
-#[diagnostic::do_not_recommend]
-impl CanPostRecv for Sqd {}
-#[diagnostic::do_not_recommend]
-impl CanPostRecv for Sqe {}
+holds! {
+    CanPostRecv: Init, Rtr, Rts, Draining, Sqd, Sqe;
+}
 
 /// States from which a queue pair can be moved to the error state: all but RESET
 /// ([R8.1](crate::guide::rules#r8-1)).

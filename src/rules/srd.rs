@@ -8,16 +8,7 @@ use crate::work::opcode::{
     AtomicWrite, Flush, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm,
 };
 
-#[diagnostic::do_not_recommend]
-impl PostOn<Srd> for Send {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Srd> for SendWithImm {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Srd> for RdmaRead {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Srd> for RdmaWrite {}
-#[diagnostic::do_not_recommend]
-impl PostOn<Srd> for RdmaWriteWithImm {}
+holds! { PostOn<Srd>: Send, SendWithImm, RdmaRead, RdmaWrite, RdmaWriteWithImm; }
 
 impl TakesDestinations for Srd {}
 

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)] // the path is unsafe
 
 use crate::allows::{Allows, call};
-use crate::completion::CompletionQueue;
+use crate::completion::CqHandle;
 use crate::device::{ProtectionDomain, XrcDomain};
 use crate::memory::Raw;
 use crate::post::chain::SrqPost;
@@ -76,7 +76,7 @@ impl XrcDomain {
         &self,
         pd: &ProtectionDomain<L>,
         max_wr: u32,
-        cq: &CompletionQueue<Raw, L>,
+        cq: &CqHandle<Raw, L>,
     ) -> Result<SharedReceiveQueue<Xrc, Raw, M, L>, Error> {
         let feed = Feed::counted_by_caller("ibv_create_srq_ex", pd.id(), max_wr)?;
         self.create_srq_of(pd, feed, cq)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::SharedReceiveQueue;
 use super::create::{Feed, FeedsSrq};
 use crate::allows::{Allows, call};
-use crate::completion::CompletionQueue;
+use crate::completion::CqHandle;
 use crate::completion::attachments::Share;
 use crate::device::{ProtectionDomain, XrcDomain};
 use crate::memory::{Entry, Owned};
@@ -68,7 +68,7 @@ impl XrcDomain {
         &self,
         pd: &ProtectionDomain<L>,
         pool: &impl FeedsSrq<C>,
-        cq: &CompletionQueue<E, L>,
+        cq: &CqHandle<E, L>,
     ) -> Result<SharedReceiveQueue<Xrc, E, M, L>, Error>
     where
         E: Owned + Allows<call::FeedFrom<C>>,
@@ -83,14 +83,14 @@ impl XrcDomain {
         &self,
         pd: &ProtectionDomain<L>,
         feed: Feed,
-        cq: &CompletionQueue<E, L>,
+        cq: &CqHandle<E, L>,
     ) -> Result<SharedReceiveQueue<Xrc, E, M, L>, Error> {
         let here = &pd.handle().parents().context;
         let mismatch = |what| Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         if !Arc::ptr_eq(self.handle().parents(), here) {
             return mismatch("the XRC domain and the protection domain");
         }
-        let shared = cq.shared();
+        let shared = cq.queue(VERB)?;
         if !Arc::ptr_eq(&shared.handle().parents().context, here) {
             return mismatch("the completion queue and the protection domain");
         }

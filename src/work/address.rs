@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code)] // declares an unsafe method
 
-use crate::device::ah_table::AhIndex;
+use crate::sys::ah_table::AhIndex;
 use crate::sys::data::Operands;
 use crate::sys::types::ud_t;
 use crate::terms::bounded::{Qkey, Qpn, SrqNum};
+use crate::work::fault;
 use crate::work::flags::SendFlags;
 use crate::work::opcode::Opcode;
-use crate::work::refusal::fault;
 use crate::work::request::{Check, WorkRequest};
 
 /// The [`Address`] of a work request that goes to the connected peer

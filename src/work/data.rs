@@ -8,8 +8,9 @@
 use arrayvec::ArrayVec;
 
 use crate::allows::Seal;
+use crate::memory::any_list::AnyList;
 use crate::memory::buf::Buf;
-use crate::memory::entry::Entry;
+use crate::memory::entry::{AnyBuf, Entry};
 use crate::memory::implicit::ImplicitBuf;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
@@ -26,6 +27,7 @@ use crate::work::recv::Recv;
 use crate::work::request::{Check, Emitted, How, WorkRequest};
 use crate::work::sge::Sge;
 use crate::work::sge_list::SgeList;
+use crate::work::with_context::WithContext;
 use crate::work::with_id::WithId;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
@@ -106,10 +108,14 @@ pub trait IntoData: sealed::Sealed {
 
     #[doc(hidden)]
     fn into_data(self) -> Self::Data;
+
+    /// Calls `see` with each piece.
+    #[doc(hidden)]
+    fn each_piece(&self, _see: &mut dyn FnMut(&OpenBuf)) {}
 }
 
 macro_rules! into_data {
-    ($([$($generics:tt)*] $t:ty;)*) => {$(
+    ($([$($generics:tt)*] $t:ty $(: |$it:ident, $see:ident| $each:expr)?;)*) => {$(
         #[diagnostic::do_not_recommend]
         impl<$($generics)*> IntoData for $t {
             type Data = Self;
@@ -118,23 +124,60 @@ macro_rules! into_data {
             fn into_data(self) -> Self {
                 self
             }
+
+            $(fn each_piece(&$it, $see: &mut dyn FnMut(&OpenBuf)) {
+                $each
+            })?
         }
+
+        impl<$($generics)*> sealed::Sealed for $t {}
     )*};
 }
 
 into_data! {
     [C: 'static] Buf<C>;
     [] SharedBuf;
-    [] OpenBuf;
+    [] OpenBuf: |self, see| see(self);
     [] ReadOnlyBuf;
     [C: 'static, const N: usize] [Buf<C>; N];
     [C: 'static, const N: usize] ArrayVec<Buf<C>, N>;
     [C: 'static] BufList<C>;
+    [C: 'static] AnyList<C>: |self, see| self.iter().for_each(|element| {
+        if let AnyBuf::Open(piece) = &*element {
+            see(piece);
+        }
+    });
+    [const N: usize] [OpenBuf; N]: |self, see| self.iter().for_each(see);
+    [const N: usize] [SharedBuf; N];
+    [const N: usize] [ReadOnlyBuf; N];
+    [C: 'static] (Buf<C>, SharedBuf);
+    [C: 'static] (Buf<C>, ReadOnlyBuf);
+    [C: 'static] (Buf<C>, OpenBuf): |self, see| see(&self.1);
     [] Empty;
     [] Placeholder;
     [const N: usize] Sge<'_, N>;
     [] SgeList<'_>;
 }
+
+/// Several pieces, or a buffer and a piece.
+macro_rules! pieces {
+    ($($piece:ty)*) => {$(
+        pieces!(@of [const N: usize] [$piece; N], N);
+        pieces!(@of [C: 'static] (Buf<C>, $piece), 2);
+    )*};
+    (@of [$($generics:tt)*] $t:ty, $n:tt) => {
+        #[diagnostic::do_not_recommend]
+        impl<$($generics)*> Source for $t {}
+        impl<$($generics)*, M: Limit + Sges<$n>, I: Limit> Fits<M, I> for $t {}
+    };
+}
+
+pieces! { OpenBuf SharedBuf ReadOnlyBuf }
+
+#[diagnostic::do_not_recommend]
+impl<const N: usize> Sink for [OpenBuf; N] {}
+#[diagnostic::do_not_recommend]
+impl<C: 'static> Sink for (Buf<C>, OpenBuf) {}
 
 /// An opcode or a receive that accepts the data `D`. The rules are [`Source`], [`Sink`],
 /// [`RecvSink`] and [`AtomicSink`] ([R2.10](crate::guide::rules#r2-10),
@@ -203,12 +246,13 @@ pub trait RecvSink: Sink {}
 
 /// Memory that a receive of a shared receive queue can fill: at least one buffer, because the
 /// number of buffers in its pool limits the number of receives ([R9.9](crate::guide::rules#r9-9)).
+/// A piece needs such a buffer as well: before it, or only [for its context](Recv::with_context).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a shared receive queue",
     label = "no buffer of the queue's pool",
-    note = "post a `Buf` of the pool that the shared receive queue was made with, or several"
+    note = "post a `Buf` of the pool that the shared receive queue was made with, or several; an empty receive and a receive at a piece take one along, `wr::Recv::empty().with_context(buf)`"
 )]
-pub trait SrqSink: RecvSink {}
+pub trait SrqSink: sealed::Sealed {}
 
 /// Memory for the result of an atomic: the first 8 bytes of one buffer
 /// ([R4.1](crate::guide::rules#r4-1)).
@@ -237,6 +281,7 @@ impl Source for ReadOnlyBuf {}
 impl<C: 'static, const N: usize> Source for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Source for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> Source for BufList<C> {}
+impl<C: 'static> Source for AnyList<C> {}
 impl Source for Empty {}
 impl Source for Placeholder {}
 impl<const N: usize> Source for Sge<'_, N> {}
@@ -251,6 +296,8 @@ impl<C: 'static, const N: usize> Sink for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Sink for ArrayVec<Buf<C>, N> {}
 #[diagnostic::do_not_recommend]
 impl<C: 'static> Sink for BufList<C> {}
+#[diagnostic::do_not_recommend]
+impl<C: 'static> Sink for AnyList<C> {}
 #[diagnostic::do_not_recommend]
 impl Sink for Empty {}
 #[diagnostic::do_not_recommend]
@@ -271,6 +318,9 @@ impl<C: 'static> SrqSink for Buf<C> {}
 impl<C: 'static, const N: usize> SrqSink for [Buf<C>; N] where Max<N>: AtLeastOne {}
 impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> SrqSink for BufList<C> {}
+impl<C: 'static> SrqSink for AnyList<C> {}
+impl<C: 'static> SrqSink for (Buf<C>, OpenBuf) {}
+impl<C: 'static, D: Sink> SrqSink for WithContext<D, C> {}
 impl<const N: usize> SrqSink for Sge<'_, N> {}
 impl SrqSink for SgeList<'_> {}
 
@@ -288,12 +338,14 @@ impl<T: 'static, O: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for Implic
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for [Buf<C>; N] {}
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for ArrayVec<Buf<C>, N> {}
 impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
+impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for AnyList<C> {}
 impl<M: Limit, I: Limit> Fits<M, I> for Empty {}
 impl<M: Limit, I: Limit> Fits<M, I> for Placeholder {}
 impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for InlineList<'_, N> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for WithId<D> {}
+impl<D: Fits<M, I>, C: 'static, M: Limit, I: Limit> Fits<M, I> for WithContext<D, C> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for Sge<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for SgeList<'_> {}
 impl<O, D: Fits<M, I>, A, F, G, M: Limit, I: Limit> Fits<M, I> for WorkRequest<O, D, A, F, G> {}
@@ -309,22 +361,12 @@ pub(super) mod sealed {
         type This;
     }
 
-    impl<C: 'static> Sealed for Buf<C> {}
-    impl Sealed for SharedBuf {}
-    impl Sealed for OpenBuf {}
-    impl Sealed for ReadOnlyBuf {}
     impl<T: 'static, O: 'static> Sealed for ImplicitBuf<T, O> {}
-    impl<C: 'static, const N: usize> Sealed for [Buf<C>; N] {}
-    impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}
-    impl<C: 'static> Sealed for BufList<C> {}
-    impl Sealed for Empty {}
-    impl Sealed for Placeholder {}
     impl<const N: usize> Sealed for Inline<'_, N> {}
     impl Sealed for InlineSlice<'_> {}
     impl<const N: usize> Sealed for InlineList<'_, N> {}
     impl<D> Sealed for WithId<D> {}
-    impl<const N: usize> Sealed for Sge<'_, N> {}
-    impl Sealed for SgeList<'_> {}
+    impl<D, C: 'static> Sealed for WithContext<D, C> {}
     impl<O, D, A, F, G> Sealed for WorkRequest<O, D, A, F, G> {}
     impl<D> Sealed for Recv<D> {}
 }

@@ -1,17 +1,22 @@
-//! Several buffers of one work request.
+//! Several buffers and pieces of one work request.
 
 #![allow(unsafe_code)] // writes C scatter/gather elements
 
 use arrayvec::ArrayVec;
 
+use crate::counters::type_tag;
+use crate::memory::any_list::AnyList;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry};
-use crate::memory::header::{Handle, Header};
+use crate::memory::header::{Handle, Header, word};
 use crate::memory::list::BufList;
+use crate::memory::open_buf::OpenBuf;
+use crate::memory::read_only_buf::ReadOnlyBuf;
+use crate::memory::shared::SharedBuf;
 use crate::memory::span::READS_NOTHING;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
-use crate::work::refusal::fault;
+use crate::work::fault;
 use crate::work::request::{Check, Emitted, How, Use, emit_one};
 
 /// The most elements of a run-time list of buffers, with any profile.
@@ -41,10 +46,14 @@ impl Gather {
     /// Writes the next element.
     ///
     /// # Safety
-    /// There is room at `sges` for one more element, and the header belongs to a handle that the
-    /// caller owns.
+    /// There is room at `sges` for one more element, and the header belongs to a handle of this
+    /// kind that the caller owns.
     #[inline(always)]
-    unsafe fn emit(&mut self, header: &Header, sges: *mut ibv_sge, check: &mut Check) {
+    unsafe fn emit(&mut self, header: &Header, kind: usize, sges: *mut ibv_sge, check: &mut Check) {
+        let is_buf = kind == word::EXCLUSIVE;
+        if !is_buf && kind != word::OPEN && matches!(self.how.use_, Use::Read | Use::Fill) {
+            check.note(fault::NOT_WRITABLE);
+        }
         // SAFETY: there is room for one more element.
         let sge = unsafe { sges.add(self.count) };
         self.count += 1;
@@ -55,7 +64,12 @@ impl Gather {
             here.limit = if part == 0 { READS_NOTHING } else { part };
         }
         // SAFETY: the element is writable, and the caller owns the handle.
-        let len = unsafe { emit_one(header, sge, here, check) };
+        let len = unsafe { emit_one(header, sge, here, is_buf) };
+        let type_tag = header.type_tag();
+        // The first buffer, which belongs to the pool of the queue, limits the receives of a shared
+        // receive queue. A piece behind it can belong to any region.
+        let is_behind = !is_buf && self.count > 1;
+        check.see(if is_behind { type_tag::of_any_pool(type_tag) } else { type_tag });
         if here.use_ == Use::Write {
             self.bytes = self.bytes.wrapping_add(len);
         }
@@ -76,8 +90,9 @@ impl Gather {
     }
 }
 
-macro_rules! gather_list {
-    ($t:ty as $e:ty, [$($generics:tt)*], $n:expr, $wrap:expr) => {
+/// Data of at most `$n` elements, which becomes a list. The block calls `see` with each.
+macro_rules! gather {
+    (@ [$($generics:tt)*] $t:ty, $n:tt, $list:ident as $e:ty: [$it:ident $see:ident] $each:block) => {
         impl<$($generics)*> crate::work::data::sealed::Of<$e> for $t {
             type This = Self;
         }
@@ -89,56 +104,91 @@ macro_rules! gather_list {
             #[inline(always)]
             unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<$e> {
                 let mut all = Gather::new(how);
-                for buf in self.iter() {
-                    // SAFETY: there are at most as many buffers as elements, and `self` owns the
-                    // handle.
-                    unsafe { all.emit(buf.header(), sges, check) };
+                let ($it, mut $see) = (&self, |header: &Header, kind| {
+                    // SAFETY: there are as many handles as elements, and `self` owns them.
+                    unsafe { all.emit(header, kind, sges, check) };
+                });
+                $each
+                let list = $list::<C>::from(self);
+                let entry = (!list.is_empty()).then(|| list.into());
+                all.end(sges, entry, check)
+            }
+        }
+    };
+    ($generics:tt $t:ty, $n:tt, $list:ident as $($e:ident)*: $names:tt $each:tt) => {
+        $(gather!(@ $generics $t, $n, $list as $e<C>: $names $each);)*
+    };
+}
+
+gather!([C: 'static, const N: usize] [Buf<C>; N], N, BufList as BufList AnyBuf AnyList: [bufs see] {
+    bufs.iter().for_each(|buf| see(buf.header(), word::EXCLUSIVE));
+});
+gather!([C: 'static, const N: usize] ArrayVec<Buf<C>, N>, N, BufList as BufList AnyBuf AnyList:
+    [bufs see] {
+        bufs.iter().for_each(|buf| see(buf.header(), word::EXCLUSIVE));
+    }
+);
+
+macro_rules! gather_pieces {
+    ($($piece:ty)*) => {$(
+        gather!([C: 'static, const N: usize] [$piece; N], N, AnyList as AnyList AnyBuf: [all see] {
+            all.iter().for_each(|piece| see(piece.header(), <$piece>::KIND));
+        });
+        gather!([C: 'static] (Buf<C>, $piece), 2, AnyList as AnyList AnyBuf: [pair see] {
+            see(pair.0.header(), word::EXCLUSIVE);
+            see(pair.1.header(), <$piece>::KIND);
+        });
+    )*};
+}
+
+gather_pieces! { OpenBuf SharedBuf ReadOnlyBuf }
+
+impl<C: 'static, E: From<AnyList<C>> + Entry> crate::work::data::sealed::Of<E> for AnyList<C> {
+    type This = Self;
+}
+
+impl<C: 'static, E: From<BufList<C>> + Entry> crate::work::data::sealed::Of<E> for BufList<C> {
+    type This = Self;
+}
+
+macro_rules! gather_at_run_time {
+    ($list:ident, |$of:ident| $kinds:expr) => {
+        #[diagnostic::do_not_recommend]
+        impl<C: 'static, E: From<$list<C>> + Entry> Data<E> for $list<C> {
+            type Sges = [ibv_sge; MAX_LIST];
+
+            #[inline(always)]
+            unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
+                let most = (check.max_sge as usize).min(MAX_LIST);
+                let mut all = Gather::new(how);
+                let $of = &self;
+                for (header, kind) in $kinds {
+                    if all.count == most {
+                        check.note(fault::SGE);
+                        break;
+                    }
+                    // SAFETY: there are fewer than `most` elements, which is at most MAX_LIST, and
+                    // the list owns the handle.
+                    unsafe { all.emit(header, kind, sges, check) };
                 }
-                let list: BufList<C> = self.into_iter().rev().fold(
-                    BufList::new(),
-                    |mut list, buf| { list.push_front(buf); list },
-                );
-                let wrap: fn(BufList<C>) -> $e = $wrap;
-                let entry = (!list.is_empty()).then(|| wrap(list));
+                let entry = (!self.is_empty()).then(|| E::from(self));
                 all.end(sges, entry, check)
             }
         }
     };
 }
 
-gather_list!([Buf<C>; N] as BufList<C>, [C: 'static, const N: usize], N, |list| list);
-gather_list!([Buf<C>; N] as AnyBuf<C>, [C: 'static, const N: usize], N, AnyBuf::List);
-gather_list!(ArrayVec<Buf<C>, N> as BufList<C>, [C: 'static, const N: usize], N, |list| list);
-gather_list!(ArrayVec<Buf<C>, N> as AnyBuf<C>, [C: 'static, const N: usize], N, AnyBuf::List);
-
-impl<C: 'static, E: From<BufList<C>> + Entry> crate::work::data::sealed::Of<E> for BufList<C> {
-    type This = Self;
-}
-
-#[diagnostic::do_not_recommend]
-impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
-    type Sges = [ibv_sge; MAX_LIST];
-
-    #[inline(always)]
-    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
-        let most = (check.max_sge as usize).min(MAX_LIST);
-        let mut all = Gather::new(how);
-        for header in self.headers() {
-            if all.count == most {
-                check.note(fault::SGE);
-                break;
-            }
-            // SAFETY: there are fewer than `most` elements, which is at most MAX_LIST, and the list
-            // owns the handle.
-            unsafe { all.emit(header, sges, check) };
-        }
-        let entry = (!self.is_empty()).then(|| E::from(self));
-        all.end(sges, entry, check)
-    }
-}
+gather_at_run_time!(BufList, |list| list.headers().map(|header| (header, word::EXCLUSIVE)));
+gather_at_run_time!(AnyList, |list| list.kinds());
 
 impl<C: 'static> From<BufList<C>> for AnyBuf<C> {
     fn from(list: BufList<C>) -> Self {
+        AnyBuf::List(list.into())
+    }
+}
+
+impl<C: 'static> From<AnyList<C>> for AnyBuf<C> {
+    fn from(list: AnyList<C>) -> Self {
         AnyBuf::List(list)
     }
 }

@@ -6,9 +6,9 @@ use crate::memory::entry::Owned;
 use crate::memory::span::READS_NOTHING;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
+use crate::work::fault;
 use crate::work::flags::SendFlags;
 use crate::work::opcode::bounds::InlineOp;
-use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How, Use, WorkRequest, request};
 
 /// No data: a zero-length message ([R3.2](crate::guide::rules#r3-2)).

@@ -15,12 +15,12 @@ use crate::sys::data::Operands;
 use crate::sys::types::{ibv_send_wr, ibv_sge, zeroed};
 use crate::work::address::{Address, Connected};
 use crate::work::data::Data;
+use crate::work::fault;
 use crate::work::flags::{Plain, SendFlags, Unfenced};
 use crate::work::inline::Inline;
 use crate::work::opcode::{
     self, CmpAndSwp, FetchAndAdd, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, SendWithImm,
 };
-use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How, Pending, SendSlot, Use, Work, WorkRequest};
 
 /// The data of a work request that is filled before its buffer is known. Each post of the

@@ -3,10 +3,9 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use crate::memory::entry::Entry;
-use crate::memory::open_buf::OpenBuf;
 use crate::sys::types::ibv_recv_wr;
 use crate::terms::error::{Error, ErrorKind, Refused};
-use crate::work::data::{Data, IntoData, Takes};
+use crate::work::data::{Data, IntoData, Sink, Takes};
 use crate::work::inline::Empty;
 use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 
@@ -27,7 +26,7 @@ use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 #[doc(alias = "ibv_recv_wr")]
 #[must_use = "a work request does nothing until it is posted"]
 pub struct Recv<D> {
-    data: D,
+    pub(super) data: D,
 }
 
 impl<D> Recv<D> {
@@ -41,11 +40,14 @@ impl<D> Recv<D> {
     }
 }
 
-impl Recv<OpenBuf> {
-    /// A receive into a piece of a region, at a position that the program chooses. The completion
-    /// contains the length of the message
-    /// ([`Received::byte_len`](crate::completion::Received::byte_len)) and the unchanged piece. Its
-    /// bytes belong to the region, so peers may write them too.
+impl<D> Recv<D> {
+    /// A receive into a piece of a region, at a position that the program chooses, into several
+    /// pieces, or into a buffer and a piece. The completion contains the length of the message
+    /// ([`Received::byte_len`](crate::completion::Received::byte_len)) and the unchanged pieces.
+    /// Their bytes belong to the region, so peers may write them too.
+    ///
+    /// A shared receive queue needs a buffer of its pool. It gets the start of the message, or only
+    /// brings its context ([`with_context`](Self::with_context)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -64,30 +66,43 @@ impl Recv<OpenBuf> {
     /// ```
     ///
     /// # Errors
-    /// The error contains the piece.
-    /// - [`ErrorKind::Unsupported`]: the processor cannot access the region's memory, or may not
+    /// The error contains the data.
+    /// - [`ErrorKind::Unsupported`]: the processor cannot access a region's memory, or may not
     ///   because C code registered it. mlx5 copies short messages with the processor
     ///   ([R18.18](crate::guide::rules#r18-18)).
-    /// - [`ErrorKind::Os`] with EINVAL: the piece is empty. Use [`empty`](Recv::empty)
-    ///   ([R3.3](crate::guide::rules#r3-3)).
-    /// - [`ErrorKind::Limit`]: it is longer than a message can be.
-    pub fn at(piece: OpenBuf) -> Result<Self, Refused<OpenBuf>> {
+    /// - [`ErrorKind::Os`] with EINVAL: a piece is empty. Leave it out, or use
+    ///   [`empty`](Recv::empty) ([R3.3](crate::guide::rules#r3-3)).
+    /// - [`ErrorKind::Limit`]: the pieces are longer than a message can be.
+    pub fn at(data: impl IntoData<Data = D>) -> Result<Self, Refused<D>>
+    where
+        D: Sink,
+    {
         const VERB: &str = "ibv_post_recv";
         const LONGEST: u64 = (1 << 31) - 1;
-        let len = piece.len() as u64;
-        let asked = || format!("a receive into a piece of {len} bytes");
-        let error = if !piece.has_bytes() {
-            let lacks = "the processor cannot access its region's memory".into();
-            let instead = "receive into a pool, or let the peer WRITE there (R18.18)";
-            Error::new(VERB, ErrorKind::Unsupported { asked: asked(), lacks, instead })
-        } else if len == 0 {
-            Error::os(VERB, libc::EINVAL, format!("{}: post `wr::Recv::empty()` (R3.3)", asked()))
-        } else if len > LONGEST {
-            Error::limit(VERB, "length", len, LONGEST)
-        } else {
-            return Ok(Recv { data: piece });
-        };
-        Err(Refused::new(piece, error))
+        let data = data.into_data();
+        let (mut all, mut error) = (0, None);
+        data.each_piece(&mut |piece| {
+            let len = piece.len() as u64;
+            all += len;
+            let asked = || format!("a receive into a piece of {len} bytes");
+            let why = if !piece.has_bytes() {
+                let lacks = "the processor cannot access its region's memory".into();
+                let instead = "receive into a pool, or let the peer WRITE there (R18.18)";
+                Error::new(VERB, ErrorKind::Unsupported { asked: asked(), lacks, instead })
+            } else if len == 0 {
+                let why = format!("{}: post `wr::Recv::empty()` (R3.3)", asked());
+                Error::os(VERB, libc::EINVAL, why)
+            } else if all > LONGEST {
+                Error::limit(VERB, "length", all, LONGEST)
+            } else {
+                return;
+            };
+            error.get_or_insert(why);
+        });
+        match error {
+            None => Ok(Recv { data }),
+            Some(error) => Err(Refused::new(data, error)),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::allows::{Allows, call};
 use crate::black_box::black_box;
 use crate::counters::queue_counters::CompletionCounter;
 use crate::counters::type_tag;
-use crate::device::ah_table::AhKeys;
+use crate::memory::any_list::AnyList;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry};
 use crate::memory::header::{Handle, Header};
@@ -23,6 +23,7 @@ use crate::memory::open_buf::OpenBuf;
 use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
 use crate::memory::span::READS_NOTHING;
+use crate::sys::ah_table::AhKeys;
 use crate::sys::data::Operands;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr, ibv_sge};
 use crate::work::address::{Address, Connected};
@@ -339,7 +340,7 @@ unsafe fn element(
         }
         _ => {}
     }
-    check.see(header);
+    check.see(header.type_tag());
     element.cast_mut().cast()
 }
 
@@ -364,7 +365,7 @@ pub(super) unsafe fn emit_one(
     header: &Header,
     sge: *mut ibv_sge,
     How { use_, limit }: How,
-    check: &mut Check,
+    has_len: bool,
 ) -> u32 {
     // The length may have been stored just now, and a load of 16 bytes would wait for that store.
     // The element for receives has the same address and key, and its length is rarely stored.
@@ -380,10 +381,9 @@ pub(super) unsafe fn emit_one(
             (*sge).length = len;
         }
     }
-    if use_ == Use::Read {
+    if use_ == Use::Read && has_len {
         header.set_some_len(len);
     }
-    check.see(header);
     len
 }
 
@@ -422,6 +422,10 @@ single!(ImplicitBuf<T, O> as AnyBuf<C>, [T: 'static, O: 'static, C: 'static], fa
     AnyBuf::Implicit(buf.untold())
 });
 single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
+single!(Buf<C> as AnyList<C>, [C: 'static], true, AnyList::from);
+single!(OpenBuf as AnyList<C>, [C: 'static], false, AnyList::from);
+single!(SharedBuf as AnyList<C>, [C: 'static], false, AnyList::from);
+single!(ReadOnlyBuf as AnyList<C>, [C: 'static], false, AnyList::from);
 single!(ReadOnlyBuf as ReadOnlyBuf, [], false, |buf| buf);
 single!(ReadOnlyBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::ReadOnlyPiece);
 
@@ -449,10 +453,10 @@ impl Check {
         Check { counter, ah, max_sge, max_inline, faults: 0, seen: 0 }
     }
 
-    /// Records a buffer of a work request.
+    /// Records the type tag of a buffer.
     #[inline(always)]
-    pub(super) fn see(&mut self, header: &Header) {
-        self.seen |= header.type_tag();
+    pub(super) fn see(&mut self, type_tag: u64) {
+        self.seen |= type_tag;
     }
 
     /// Records that a send with several buffers needs inspection, because it exceeds its remote

@@ -7,8 +7,8 @@ use crate::memory::header::Handle;
 use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
 use crate::work::data::{Data, Fits, sealed};
+use crate::work::fault;
 use crate::work::limits::Limit;
-use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How};
 
 impl sealed::Sealed for WindowEntry {}
@@ -34,7 +34,7 @@ impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
         } else if self.0.may_crash() {
             check.note(fault::LOCAL_INV);
         }
-        check.see(self.header());
+        check.see(self.header().type_tag());
         Emitted { sges, count: 0, entry: Some(AnyBuf::Window(self)), flags: 0, wr_id: 0 }
     }
 }

@@ -16,6 +16,7 @@ mod decoded;
 pub mod trace;
 
 pub mod absence;
+pub mod ah_table;
 pub mod attr;
 #[cfg(any(not(feature = "rdma-sys"), test))]
 pub mod bindings;
@@ -23,6 +24,7 @@ pub mod bindings;
 pub mod cm;
 pub mod cold;
 pub mod control;
+pub mod counters;
 pub mod create_qp_ex;
 pub mod data;
 pub mod device;

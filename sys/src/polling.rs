@@ -3,6 +3,8 @@
 
 #![allow(non_camel_case_types)] // C's names
 
+pub mod adapter;
+
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;
 

@@ -11,7 +11,7 @@
 #[cfg(feature = "cm")]
 pub use std::sync::Condvar;
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-pub use std::sync::{Arc, Mutex, MutexGuard};
+pub use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Defines a static. (loom's are created again for each order, and not by a constant.)
 #[doc(hidden)]
@@ -28,6 +28,15 @@ pub use crate::__global as global;
 /// between any two statements that can panic.
 pub fn lock<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Locks, unless a thread holds the lock.
+pub fn try_lock<T: ?Sized>(of: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match of.try_lock() {
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Ok(guard) => Some(guard),
+    }
 }
 
 /// Waits briefly for another thread that is a few instructions from done, and longer after more

@@ -71,6 +71,7 @@ fn only_neighbours_are_joined() {
     }
     // The memory behind `one` has another owner by now.
     drop(two);
+    assert_eq!(arena.longest(), 960); // merges what was dropped
     let mut next = arena.take(192).unwrap();
     assert_eq!(next.as_ptr(), one.as_ptr().wrapping_add(64));
     next[..].fill(5);

@@ -71,6 +71,12 @@ mod stays {
     assert_not_impl_any!(QueuePair<Rc, Rts>: Sync);
     assert_impl_all!(QueuePair<Rc, Rts>: std::marker::Send);
     assert_impl_all!(CompletionQueue: std::marker::Send);
+    // A handle moves entries to the poller.
+    use proverbs::completion::CqHandle;
+    assert_impl_all!(CqHandle: std::marker::Send, Sync, Clone);
+    assert_impl_all!(CqHandle<Buf<Cell<u8>>>: std::marker::Send, Sync);
+    assert_not_impl_any!(CqHandle<Buf<Local>>: std::marker::Send, Sync);
+    assert_not_impl_any!(CqHandle<Buf, InLane>: std::marker::Send, Sync);
     // The members of a lane, in each shape.
     use proverbs::device::Lane;
     profile! { Fast { threads: InLane } }

@@ -11,7 +11,7 @@ use proverbs::prelude::*;
 use proverbs::state::QpState;
 
 use crate::steps::{done, next_event};
-use crate::support::{end, is_iwarp, is_siw, listener, long, routed};
+use crate::support::{End, end, is_iwarp, is_siw, listener, long, routed};
 
 /// One message in each direction between two threads; then both sides disconnect, and every buffer
 /// has returned.
@@ -48,6 +48,46 @@ fn a_message_each_way_and_an_orderly_end() {
     end.drain(ended.qp);
     ended.id.destroy().unwrap();
     server.join().unwrap();
+}
+
+/// One thread accepts connections, and another polls the completion queue of all of them.
+/// Proves R17.1.
+#[test]
+fn connections_are_accepted_while_another_thread_polls() {
+    let (listening, at) = listener::<Tcp>();
+    let (to_poller, ends) = std::sync::mpsc::channel::<End>();
+    let poller = thread::spawn(move || {
+        let mut end = ends.recv().unwrap();
+        [(); 2].map(|()| end.receive().data()[0])
+    });
+    let acceptor = thread::spawn(move || {
+        let mut known = None;
+        [(); 2].map(|()| {
+            let request = listening.get_request().unwrap();
+            let (pd, context) = (request.id.pd().unwrap(), request.id.context().unwrap());
+            let (handle, pool) = known.get_or_insert_with(|| {
+                let cq: CompletionQueue = context.create_cq(64).unwrap();
+                let (handle, pool) = (cq.handle(), pd.create_pool(2, 64).unwrap());
+                to_poller.send(End { cq, pool: pool.clone() }).unwrap();
+                (handle, pool)
+            });
+            let depth = Depth { send: 8, recv: 8 };
+            let mut qp = request.id.create_qp(&pd, handle, handle, depth).unwrap();
+            qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+            request.accept(qp, &AcceptParam::default(), long()).unwrap()
+        })
+    });
+    let clients = [1u8, 2].map(|number| {
+        let id = routed::<Tcp>(at);
+        let (qp, mut end) = end(&id, 0);
+        let mut connection = id.connect(qp, &ConnParam::default(), long()).unwrap();
+        connection.qp.post_send(wr::Send::inline(&[number])).unwrap();
+        end.sent();
+        connection
+    });
+    assert_eq!(poller.join().unwrap(), [1, 2]);
+    let accepted: [Connection<DefaultProfile>; 2] = acceptor.join().unwrap();
+    drop((clients, accepted));
 }
 
 /// Two clients at once on one listening id, whose requests are taken by two threads.

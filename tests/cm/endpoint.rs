@@ -141,8 +141,9 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         let (opcode, _, entry) = entry(ep.get_send_comp_timeout(long()).unwrap());
         let buf = match entry {
             AnyBuf::List(mut list) => list.pop_front().unwrap(),
-            other => other.into_buf().unwrap(),
+            other => other,
         };
+        let buf = buf.into_buf().unwrap();
         assert_eq!((opcode, buf.context()), (*wanted, &Task::WithId(2 + i as u32)));
     }
     ep.post_sendv(Task::None, [filled(&[1; 50]), filled(&[2; 50])]).unwrap();

@@ -294,6 +294,91 @@ fn a_part_that_is_dropped_is_whole_at_the_next_take() {
     assert_eq!((buf.as_ptr(), buf.len()), (at.wrapping_add(8), 8));
 }
 
+/// Dropped buffers keep their bytes and headers for the next buffers of the same length, until
+/// another length needs them. Proves R18.32.
+#[test]
+fn dropped_buffers_make_room_for_other_lengths() {
+    let p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(200 * 64, 200).unwrap();
+    let short: Vec<_> = (0..200).map(|_| arena.take(64).unwrap()).collect();
+    assert!(arena.take(1).is_none());
+    drop(short);
+    let whole = arena.take(200 * 64).expect("all of it");
+    assert_eq!(whole.capacity(), 200 * 64);
+    drop(whole);
+    for len in [1, 65, 130, 4000] {
+        drop([arena.take(len), arena.take(len)]);
+    }
+    assert!(arena.take(198 * 64).is_some());
+    is_whole(arena);
+
+    let arena = p.pd.create_arena(1 << 12, 2).unwrap();
+    for len in [64, 128, 192, 0, 4096, 1] {
+        let first = arena.take(len).expect("a header");
+        assert_eq!((first.len(), first.capacity()), (len, len.next_multiple_of(64).max(64)));
+        assert!(len == 4096 || arena.take(64).is_some());
+    }
+    is_whole(arena);
+}
+
+/// Proves R18.31 and R18.32.
+#[test]
+fn a_narrowed_or_split_buffer_that_was_dropped_has_its_bytes_again() {
+    let p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(1 << 12, 8).unwrap();
+    let mut buf = of(&arena, &numbered(1, 256));
+    let at = buf.as_ptr();
+    buf.narrow(64..128).unwrap();
+    drop(buf);
+    let [short, buf] = [arena.take(64).unwrap(), arena.take(200).unwrap()];
+    assert_eq!((buf.as_ptr(), buf.len(), buf.capacity()), (at, 200, 256));
+    assert_ne!(short.as_ptr(), at.wrapping_add(64));
+    let mut front = buf;
+    let back = front.split_off(70).unwrap();
+    let (at, capacity) = (back.as_ptr(), back.capacity());
+    drop(back);
+    let other = arena.take(capacity).unwrap();
+    assert!(other.as_ptr().addr() % 64 == 0 && other.as_ptr() != at, "it starts at a line");
+    drop((front, other, short));
+    is_whole(arena);
+}
+
+/// Four threads take, split, join and drop, and find in each buffer what they wrote there.
+#[test]
+fn threads_share_an_arena() {
+    let p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(1 << 14, 100).unwrap();
+    let rounds = if cfg!(miri) { 30 } else { 3000 };
+    std::thread::scope(|threads| {
+        for seed in 1..=4_usize {
+            let arena = arena.clone();
+            threads.spawn(move || {
+                println!("seed {seed}");
+                let (mut state, mut bufs) = (seed, Vec::<Buf>::new());
+                for _ in 0..rounds {
+                    // Knuth's multiplier
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let random = state >> 40;
+                    if bufs.len() == 12 || random % 4 == 0 {
+                        let Some(last) = bufs.pop() else { continue };
+                        assert!(last.iter().all(|&byte| byte == seed as u8));
+                        if random % 3 == 0 {
+                            bufs.clear();
+                        }
+                    } else if let Some(mut buf) = arena.take(1 + random / 4 % 300) {
+                        buf.fill(seed as u8);
+                        if buf.len() > 100 && random % 5 == 0 {
+                            bufs.extend(buf.split_off(64));
+                        }
+                        bufs.push(buf);
+                    }
+                }
+            });
+        }
+    });
+    is_whole(arena);
+}
+
 /// Proves R18.33.
 #[test]
 fn a_shared_receive_queue_takes_an_arena() {

@@ -170,7 +170,7 @@ fn a_list_grows_at_both_ends_and_shows_its_buffers() {
     list.push_front(filled(&pool, &[0]));
     assert_eq!(list.front().map(|buf| buf[..].to_vec()), Some(vec![0]));
     assert_eq!(list.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!(format!("{:?}", list.front()), "Some(BufRef(1 bytes))");
+    assert_eq!(format!("{:?}", list.front()), "Some(BufRef(Buf(1 of 8 bytes)))");
     assert_eq!(list.len(), 3, "all are still there");
     // A buffer that was taken out can be added to the end again.
     let first = list.pop_front().unwrap();

@@ -80,7 +80,7 @@ pub fn numbered(entry: Option<Held>, places: &Places) -> (Option<Held>, Vec<u32>
             (Some(AnyBuf::Buf(buf)), ids)
         }
         Some(AnyBuf::List(list)) => {
-            let bufs: Vec<WithId> = list.collect();
+            let bufs: Vec<WithId> = list.filter_map(AnyBuf::into_buf).collect();
             let ids = bufs.iter().map(|buf| *buf.context()).collect();
             (Some(AnyBuf::List(bufs.into_iter().collect())), ids)
         }

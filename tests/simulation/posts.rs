@@ -285,7 +285,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 pub fn buffers_of(entry: Held) -> Vec<Result<WithId, ()>> {
     match entry {
         AnyBuf::Buf(buf) => vec![Ok(buf)],
-        AnyBuf::List(list) => list.map(Ok).collect(),
+        AnyBuf::List(list) => list.map(|any| any.into_buf().ok_or(())).collect(),
         AnyBuf::Shared(_) | AnyBuf::Open(_) => vec![Err(())],
         AnyBuf::Window(_) | AnyBuf::ReadOnlyPiece(_) | AnyBuf::Implicit(_) => vec![Err(())],
     }

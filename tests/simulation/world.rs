@@ -129,7 +129,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             srq_posted: Vec::new(),
             srq_books_on: BTreeSet::new(),
             left: vec![0; cqs.len()],
-            largest: cqs.iter().map(Cq::capacity).collect(),
+            largest: cqs.iter().map(|cq| cq.capacity()).collect(),
             cqs,
             channel,
             regions,

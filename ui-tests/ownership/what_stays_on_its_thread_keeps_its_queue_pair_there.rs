@@ -1,6 +1,7 @@
 // Proves R17.1: buffers whose context stays on its thread are of a queue pair that does.
 // Enforced by `Send`, which asks it of the entries.
 
+use proverbs::completion::CqHandle;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 use std::rc;
@@ -19,6 +20,10 @@ fn shared_receives(srq: SharedReceiveQueue<Rc, Buf<rc::Rc<u8>>>) {
 
 fn completions(cq: CompletionQueue<Buf<rc::Rc<u8>>>) {
     is_send(cq);
+}
+
+fn handle(handle: CqHandle<Buf<rc::Rc<u8>>>) {
+    is_send(handle);
 }
 
 fn of_a_lane(srq: SharedReceiveQueue<Rc, Buf, Max<1>, InLane>) {

@@ -112,6 +112,7 @@ mod lanes {
 
 mod limits {
     mod a_list_has_room_for_its_buffers;
+    mod a_list_of_pieces_has_at_most_max_send_sge;
     mod a_list_of_receives_has_room_for_its_buffers;
     mod a_receive_has_at_most_max_recv_sge_buffers;
     mod a_send_has_at_most_max_send_sge_buffers;
@@ -237,6 +238,7 @@ mod mistakes {
 }
 
 mod opcode {
+    mod a_context_is_for_what_has_none;
     mod a_number_is_of_what_has_no_buffer;
     mod a_prepared_work_request_has_the_same_bounds;
     mod a_prepared_work_request_needs_its_data;
@@ -273,6 +275,7 @@ mod ownership {
     mod no_completion_across_the_next_poll;
     mod no_completion_beyond_its_queue;
     mod no_completion_is_copied;
+    mod no_detached_completion_is_copied;
     mod no_post_inside_a_list;
     mod no_post_while_a_list_is_open;
     mod no_post_while_released_buffers_are_read;
@@ -313,10 +316,12 @@ mod raw {
 }
 
 mod receive {
+    mod a_shared_receive_at_a_piece_has_a_buffer;
     mod a_shared_receive_queue_has_entries_of_the_profile;
     mod a_shared_receive_queue_is_posted_to_by_its_own_call;
     mod a_shared_receive_queue_serves_one_transport;
     mod no_empty_receive_on_a_shared_receive_queue;
+    mod no_list_with_read_only_memory_is_filled;
     mod no_post_recv_with_a_shared_receive_queue;
     mod no_rdma_read_into_read_only_memory;
     mod no_receive_into_an_open_region;

@@ -30,7 +30,7 @@ mod ready;
 mod sleeps;
 
 use lives::{life_of_datagrams, life_of_rings, lives};
-use owned::owned;
+use owned::{in_pieces, owned};
 use ready::ready;
 use sleeps::{sessions, timed, wakes};
 
@@ -98,6 +98,7 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         life_of_datagrams(stub),
         life_of_rings(stub),
         owned(stub),
+        in_pieces(stub),
         ready(stub),
         wakes(stub),
         timed(),

@@ -44,6 +44,8 @@ struct Room {
     shared: CompletionQueue,
     channel: CompletionChannel,
     pool: Pool,
+    /// Of as many buffers of 64 bytes as there are other objects.
+    arena: Arena,
     at: RemoteSpan<ToWrite>,
 }
 
@@ -53,7 +55,7 @@ type Count<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
 /// An operation. It prepares, counts one call, and cleans up.
 type Operation = fn(&Stub, &mut Room, Count<'_>);
 
-const OPERATIONS: [(&str, Operation); 9] = [
+const OPERATIONS: [(&str, Operation); 10] = [
     ("create", create),
     ("connect", connect),
     ("drain", drain),
@@ -63,12 +65,14 @@ const OPERATIONS: [(&str, Operation); 9] = [
     ("wake", wake),
     ("claim", claim),
     ("refuse", refuse),
+    ("whole arena", whole_arena),
 ];
 
 impl Room {
     /// A room with `number` other objects, which exist until the process ends.
     fn beside(others: Others, number: usize) -> Self {
         let ground = Ground::of_stub();
+        let arena = ground.pd.create_arena(64 * number, number).expect("an arena");
         let channel = ground.context.create_comp_channel().expect("a channel");
         let entries = 4 * number as u32 + 4096;
         let cq = ground.context.cq(entries).channel(&channel).create().expect("a completion queue");
@@ -94,7 +98,7 @@ impl Room {
             }
         }
         let at = ground.remote().write();
-        Room { ground, cq, shared, channel, pool, at }
+        Room { ground, cq, shared, channel, pool, arena, at }
     }
 
     fn created<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
@@ -225,6 +229,15 @@ fn claim(_: &Stub, room: &mut Room, count: Count<'_>) {
 /// A WRITE for which such a completion queue has no room.
 fn refuse(_: &Stub, room: &mut Room, count: Count<'_>) {
     on_shared(room, room.shared.capacity(), count, |is_posted| assert!(!is_posted, "it is full"));
+}
+
+/// Takes and drops a buffer of a whole arena, after many short ones of it were dropped.
+fn whole_arena(_: &Stub, room: &mut Room, count: Count<'_>) {
+    let len = room.arena.len();
+    let bufs: Vec<Buf> = (0..len / 64).map_while(|_| room.arena.take(64)).collect();
+    assert_eq!(bufs.len(), len / 64);
+    drop(bufs);
+    count(&mut || drop(black_box(room.arena.take(len).expect("the whole arena"))));
 }
 
 /// One more WRITE than `before`; `see` gets whether it was posted.

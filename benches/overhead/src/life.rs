@@ -28,6 +28,8 @@ pub struct Life {
     pub srq: SharedReceiveQueue<Rc>,
     pub cq: CompletionQueue,
     pub pool: Pool,
+    pub arena: Arena,
+    pub len: usize,
     pub at: RemoteSpan<ToWrite>,
     pub cell: RemoteCell,
     pub slots: [Option<Buf>; 16],
@@ -229,6 +231,19 @@ pub fn set_len(life: &mut Life) -> Done {
 pub fn pool(life: &mut Life) -> Done {
     for _ in 0..ROUNDS {
         let buf = life.pool.take().ok_or_else(missing)?;
+        posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))?;
+        drop(back(&mut life.cq)?);
+    }
+    Ok(())
+}
+
+/// The same with a buffer from an arena, of a length that is known at run time, and with a store
+/// into it.
+#[inline(always)]
+pub fn from_arena(life: &mut Life) -> Done {
+    for round in 0..ROUNDS {
+        let mut buf = life.arena.take(life.len).ok_or_else(missing)?;
+        buf[..8].copy_from_slice(&u64::from(round).to_ne_bytes());
         posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))?;
         drop(back(&mut life.cq)?);
     }

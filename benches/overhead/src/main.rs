@@ -11,6 +11,7 @@ mod form;
 mod growth;
 mod life;
 mod own;
+mod pieces;
 mod posts;
 mod raw;
 mod run;

@@ -20,6 +20,16 @@ pub struct TwinBuf {
     state: u32,
 }
 
+impl TwinBuf {
+    /// A buffer that lives as long as the process.
+    pub fn leaked(sge: ibv_sge) -> *mut TwinBuf {
+        let (capacity, next) = (sge.length, ptr::null_mut());
+        let counter = ptr::null_mut();
+        let buf = TwinBuf { sge, capacity, pd: 1, counter, next, state: NOBODY };
+        ptr::from_mut(Box::leak(Box::new(buf)))
+    }
+}
+
 /// Address, rkey and length.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -106,6 +116,8 @@ pub struct Twin {
     /// The offset of a piece in its region.
     offset: u64,
     bytes: [u8; LONG],
+    /// The buffer of an arena.
+    pub in_arena: *mut TwinBuf,
     /// A queue that is polled for extra fields.
     pub timed: *mut c_void,
 }
@@ -143,12 +155,7 @@ impl TwinQueue {
 impl Twin {
     /// Created with the gather elements and the buffers.
     pub fn new(pieces: [ibv_sge; MOST], bufs: [ibv_sge; MOST], depth: u32) -> &'static mut Twin {
-        let bufs = bufs.map(|sge| {
-            let (capacity, next) = (sge.length, ptr::null_mut());
-            let counter = ptr::null_mut();
-            let buf = TwinBuf { sge, capacity, pd: 1, counter, next, state: NOBODY };
-            ptr::from_mut(Box::leak(Box::new(buf)))
-        });
+        let bufs = bufs.map(TwinBuf::leaked);
         Box::leak(Box::new(Twin {
             qp: ptr::null_mut(),
             cq: ptr::null_mut(),
@@ -183,6 +190,7 @@ impl Twin {
             lengths: [64, LONG as u64],
             offset: 0,
             bytes: [0; LONG],
+            in_arena: ptr::null_mut(),
             timed: ptr::null_mut(),
         }))
     }

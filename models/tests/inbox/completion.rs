@@ -16,6 +16,37 @@ pub mod polled_queue;
 #[path = "poll.rs"]
 pub mod poll;
 
+/// The completion queue, without the C object.
+pub mod booking {
+    use std::sync::{Arc, Mutex};
+
+    use super::deferred_destroy::Over;
+    use super::inbox::Inbox;
+
+    pub struct CqShared {
+        pub inbox: Arc<Inbox>,
+        /// The number of queues that its end returned.
+        pub returned: Arc<Mutex<Option<usize>>>,
+    }
+
+    impl CqShared {
+        pub fn new(inbox: Arc<Inbox>) -> Arc<CqShared> {
+            let shared = Arc::new(CqShared { inbox, returned: Arc::default() });
+            shared.inbox.belongs_to(&shared);
+            shared
+        }
+    }
+
+    impl Drop for CqShared {
+        fn drop(&mut self) {
+            let mut over = Over::default();
+            self.inbox.close_for_all(&mut over);
+            let before = self.returned.lock().unwrap().replace(over.give_back());
+            assert_eq!(before, None, "destroyed once");
+        }
+    }
+}
+
 /// Counts the completions of a queue with a budget; the models count them themselves.
 pub mod counted {
     use std::sync::Arc;

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 #[allow(dead_code)] // the models use only a part of it
-#[path = "../../../src/counters/budget.rs"]
+#[path = "../../../sys/src/counters/budget.rs"]
 pub mod budget;
 #[allow(dead_code)] // the models use only a part of it
-#[path = "../../../src/counters/ids.rs"]
+#[path = "../../../sys/src/counters/ids.rs"]
 mod ids;
 #[allow(dead_code)] // the models use only a part of it
-#[path = "../../../src/counters/pending.rs"]
+#[path = "../../../sys/src/counters/pending.rs"]
 mod pending;
 #[allow(dead_code)] // the models use only a part of it
-#[path = "../../../src/counters/queue_counters.rs"]
+#[path = "../../../sys/src/counters/queue_counters.rs"]
 pub mod queue_counters;
 #[allow(dead_code)] // the models use only a part of it
-#[path = "../../../src/counters/type_tag.rs"]
+#[path = "../../../sys/src/counters/type_tag.rs"]
 pub mod type_tag;
+#[allow(dead_code)] // the models use only a part of it
+#[path = "../../../sys/src/counters/word.rs"]
+pub mod word;
 
 /// Counters of a queue that will leave orphaned buffers.
 pub fn new_counters() -> Arc<queue_counters::QueueCounters> {

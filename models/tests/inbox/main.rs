@@ -14,6 +14,7 @@ mod cold;
 mod completion;
 mod counters;
 mod deferred_destroy;
+mod handle;
 mod memory;
 mod srq;
 #[allow(dead_code)] // the models use only a part of it

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::counters::queue_counters::CompletionCounter;
-use crate::memory::header::{Handle, Header, Word, word};
+use crate::memory::header::{Handle, Header, word};
 use crate::memory::registered::Registered;
 use crate::memory::slab::{self, Headers, Slab, SlabOwner, Slot};
 
@@ -53,12 +53,12 @@ impl Arena<()> {
 
     /// The number of free bytes.
     pub fn free(&self) -> usize {
-        self.0.blocks().unwrap().ranges.free()
+        self.0.merged().unwrap().ranges.free()
     }
 
     /// The number of free headers.
     pub fn spare(&self) -> usize {
-        self.0.blocks().unwrap().spare()
+        self.0.merged().unwrap().spare()
     }
 }
 
@@ -143,25 +143,3 @@ pub struct Posted(pub NonNull<Header>);
 
 // SAFETY: a word.
 unsafe impl Send for Posted {}
-
-/// Like `BufList`, with one buffer.
-#[allow(dead_code)] // it is only dropped
-pub struct BufList<C: 'static>(Buf<C>);
-
-impl<C> Word for BufList<C> {
-    fn word(&self) -> usize {
-        unreachable!("it is only made and dropped")
-    }
-
-    unsafe fn from_word(word: usize) -> Self {
-        BufList(Buf(NonNull::new(word::address(word)).unwrap()))
-    }
-
-    unsafe fn first(&self) -> &Header {
-        unreachable!("it is only made and dropped")
-    }
-
-    unsafe fn received(&self, _: u32) {
-        unreachable!("it is only made and dropped")
-    }
-}

@@ -1,5 +1,7 @@
 //! The parts of `src/memory` that the models include.
 
+#[path = "../../../src/memory/any_handle.rs"]
+pub mod any_handle;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/blocks.rs"]
 pub mod blocks;
@@ -20,21 +22,19 @@ pub mod header;
 #[path = "../../../src/memory/header_slab.rs"]
 pub mod header_slab;
 #[allow(dead_code)] // the models use only a part of it
+#[path = "../../../src/memory/kept.rs"]
+pub mod kept;
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/orphaned.rs"]
 pub mod orphaned;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/owning_handle.rs"]
 pub mod owning_handle;
 #[allow(dead_code)] // the models use only a part of it
-#[path = "../../../src/memory/ranges.rs"]
+#[path = "../../../sys/src/mem/ranges.rs"]
 pub mod ranges;
 #[path = "registered.rs"]
 pub mod registered;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/slab.rs"]
 pub mod slab;
-
-/// Lists with one buffer.
-pub mod list {
-    pub use super::buf::BufList;
-}

@@ -21,6 +21,10 @@ pub fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap()
 }
 
+pub fn try_lock<T>(of: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    of.try_lock().ok()
+}
+
 pub fn wait(_: u32) {
     loom::thread::yield_now();
 }

@@ -4,10 +4,10 @@
 
 use std::marker::PhantomData;
 
-use super::adapter::Row;
 use crate::allows::{Allows, call};
 use crate::completion::wc::Promised;
 use crate::memory::header::word;
+use crate::sys::polling::adapter::Row;
 use crate::sys::polling::wc_flags;
 
 /// The device's clock when the work completed, as a field of [`WcFields`]

@@ -2,23 +2,24 @@
 
 #![allow(unsafe_code)] // reads polled C structs
 
-pub(crate) mod adapter;
 mod fields;
 
+pub(crate) use crate::sys::polling::adapter;
 pub use fields::{CompletionTs, CompletionWallclock, DlidPathBits, HasField, ReadFields, WcFields};
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use adapter::Row;
-
 use crate::completion::inbox::BATCH;
 use crate::completion::{Completion, CompletionQueue, Completions};
 use crate::memory::{Buf, Owned};
+use crate::sys::polling::adapter::{ROWS, Row};
 use crate::sys::polling::wc_flags;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
+
+static_assertions::const_assert_eq!(ROWS, BATCH);
 
 /// A completion queue whose completions also have the fields `F` (`ibv_create_cq_ex`, extended
 /// polling).

@@ -5,23 +5,17 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::memory::own::heap::page;
 use crate::memory::own::map::{HugePage, Map};
 use crate::memory::{Memory, Private, Writable};
+use crate::sys::mem::options;
 use crate::terms::error::Error;
-
-const VERB: &str = "mmap";
 
 /// Options of a [`Mapping`] or a [`SharedMapping`](crate::memory::SharedMapping).
 #[doc(alias = "mmap")]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MapOptions {
-    pub(crate) huge: Option<HugePage>,
-    pub(crate) node: Option<u32>,
-    pub(crate) populate: bool,
-    pub(crate) locked: bool,
-    pub(crate) dontfork: bool,
-}
+#[derive(Clone, Copy, Default)]
+pub struct MapOptions(pub(super) options::MapOptions);
+
+impl_debug!(MapOptions, |it| "{:?}", it.0);
 
 impl MapOptions {
     /// Pages of the default size, on any node, allocated on first access.
@@ -32,7 +26,7 @@ impl MapOptions {
     /// Uses huge pages (`MAP_HUGETLB`): the device needs fewer translations for a large region. A
     /// file always has the pages of its file system.
     pub fn huge(mut self, page: HugePage) -> Self {
-        self.huge = Some(page);
+        self.0.huge = Some(page);
         self
     }
 
@@ -40,21 +34,21 @@ impl MapOptions {
     /// which /sys/class/infiniband/DEVICE/device/numa_node contains. Huge pages on a node are
     /// populated immediately, because reserved pages may be on other nodes.
     pub fn node(mut self, node: u32) -> Self {
-        self.node = Some(node);
+        self.0.node = Some(node);
         self
     }
 
     /// Brings every page into memory immediately (`MADV_POPULATE_WRITE`, or mlock(2) before Linux
     /// 5.14). Registering does so later in any case.
     pub fn populate(mut self) -> Self {
-        self.populate = true;
+        self.0.populate = true;
         self
     }
 
     /// Locks every page into memory (mlock(2), like `MAP_LOCKED`). A registered page is pinned in
     /// any case; this also locks pages that are not registered.
     pub fn locked(mut self) -> Self {
-        self.locked = true;
+        self.0.locked = true;
         self
     }
 
@@ -63,7 +57,7 @@ impl MapOptions {
     /// instead leave this process with a copy that the device does not use
     /// ([R17.4](crate::guide::rules#r17-4)).
     pub fn dontfork(mut self) -> Self {
-        self.dontfork = true;
+        self.0.dontfork = true;
         self
     }
 
@@ -76,61 +70,8 @@ impl MapOptions {
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 or the node does not exist,
     ///   ENOMEM.
     pub fn anonymous(&self, len: usize) -> Result<Mapping, Error> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | self.huge_flags(libc::MAP_HUGETLB);
-        let size = self.huge.map_or_else(page, HugePage::size);
-        let map = Map::new(len, size, libc::PROT_READ | libc::PROT_WRITE, flags, None);
-        let map = map.map_err(|errno| self.refused(VERB, errno, format!("{len} bytes"), len))?;
         // INVARIANT: a separate anonymous mapping, readable and writable.
-        Ok(Mapping { map: self.apply_to(map, true)? })
-    }
-
-    /// `hugetlb` and the page size, as flags of mmap(2) and memfd_create(2), or 0 without huge
-    /// pages.
-    pub(crate) fn huge_flags(&self, hugetlb: libc::c_int) -> libc::c_int {
-        self.huge.map_or(0, |page| hugetlb | page.log2() << libc::MAP_HUGE_SHIFT)
-    }
-
-    pub(crate) fn refused(
-        &self,
-        verb: &'static str,
-        errno: i32,
-        asked: String,
-        len: usize,
-    ) -> Error {
-        match self.huge {
-            // EINVAL: the kernel does not support pages of this size.
-            Some(huge) if len > 0 && matches!(errno, libc::ENOMEM | libc::EINVAL) => {
-                huge.none_left(verb, len, None)
-            }
-            _ => Error::os(verb, errno, asked),
-        }
-    }
-
-    /// Applies the options to a new mapping.
-    pub(crate) fn apply_to(&self, map: Map, writable: bool) -> Result<Map, Error> {
-        if self.dontfork {
-            map.dontfork()?;
-        }
-        if let Some(node) = self.node {
-            map.bind(node)?;
-        }
-        if self.populate || self.node.is_some() && self.huge.is_some() {
-            if let Err(error) = map.populate(writable) {
-                let len = map.len();
-                // Unmap the pages first, so that the error counts them as free.
-                drop(map);
-                return Err(match (self.huge, error.errno()) {
-                    (Some(huge), Some(libc::EFAULT | libc::ENOMEM)) => {
-                        huge.none_left(VERB, len, self.node)
-                    }
-                    _ => error,
-                });
-            }
-        }
-        if self.locked {
-            map.lock()?;
-        }
-        Ok(map)
+        Ok(Mapping { map: self.0.anonymous(len)? })
     }
 }
 

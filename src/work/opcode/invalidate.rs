@@ -77,7 +77,7 @@ impl Opcode for LocalInv {
 ///
 /// It consumes the slice that the peer lent. Its key must be the key of a type 2 window (R1.6), or,
 /// if the peer is a kernel, of a region that it registered with a work request: Linux's NVMe host
-/// lends such regions, and the example `nvme_target` invalidates them. With any other key the
+/// lends such regions, and the example `nvmf_target` invalidates them. With any other key the
 /// peer's receive fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue
 /// pair moves to the error state; on this side the SEND may have succeeded. If the peer has
 /// Soft-RoCE and the key was invalidated before, the peer's kernel crashes (Linux 6.1 to 7.3). (A

@@ -33,8 +33,8 @@ pub use write::*;
 use crate::memory::span::READS_NOTHING;
 use crate::sys::data::{Operands, arm, behind_rkey};
 use crate::sys::types::ibv_send_wr;
+use crate::terms::post_error::PostErrorKind;
 use crate::work::flags::SendFlags;
-use crate::work::refusal::PostErrorKind;
 use crate::work::request::Use;
 use crate::work::wc_opcode::WcOpcode;
 

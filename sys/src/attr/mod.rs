@@ -11,3 +11,4 @@ pub mod odp;
 pub mod port;
 pub mod protocol;
 pub mod qp;
+pub mod transition;

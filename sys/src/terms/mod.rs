@@ -5,9 +5,11 @@
 pub mod absence;
 pub mod bounded;
 pub mod bounds;
+pub mod depth;
 pub mod error;
 pub mod gid;
 pub mod odp;
+pub mod post_error;
 pub mod rate;
 pub mod refused;
 pub mod state;

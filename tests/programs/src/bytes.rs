@@ -145,7 +145,7 @@ impl<C> Bytes for AnyBuf<C> {
     fn bytes(&self) -> usize {
         match self {
             AnyBuf::Buf(buf) => buf.len(),
-            AnyBuf::List(list) => list.bytes(),
+            AnyBuf::List(list) => list.segments().map(<[u8]>::len).sum(),
             _ => 0,
         }
     }

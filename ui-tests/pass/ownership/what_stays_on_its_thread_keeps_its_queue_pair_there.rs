@@ -1,5 +1,6 @@
 // R17.1, ibv_post_send(3): the legal twin of the test of this name.
 
+use proverbs::completion::CqHandle;
 use proverbs::prelude::*;
 use proverbs::qp::{AnyThread, Max};
 use std::sync;
@@ -18,6 +19,10 @@ fn shared_receives(srq: SharedReceiveQueue<Rc, Buf<sync::Arc<u8>>>) {
 
 fn completions(cq: CompletionQueue<Buf<sync::Arc<u8>>>) {
     is_send(cq);
+}
+
+fn handle(handle: CqHandle<Buf<sync::Arc<u8>>>) {
+    is_send(handle);
 }
 
 fn of_a_lane(srq: SharedReceiveQueue<Rc, Buf, Max<1>, AnyThread>) {

@@ -52,7 +52,7 @@ const IN_README: [(&str, &str); 7] = [
 ];
 
 /// Rows of whole loops, and their names in the README.
-const LIVES: [(&str, &str); 13] = [
+const LIVES: [(&str, &str); 17] = [
     ("life/readme", "WRITE and poll, every outcome matched"),
     ("life/set_len", "a WRITE of varying length"),
     ("life/full", "a queue that is kept full"),
@@ -64,6 +64,10 @@ const LIVES: [(&str, &str); 13] = [
     ("life/faa", "fetch-and-add"),
     ("life/chain4", "chain of 4, one completion"),
     ("life/pool", "a new buffer from the pool each time"),
+    ("life/from_arena", "a new buffer from an arena each time"),
+    ("pieces/one", "a piece of a region"),
+    ("pieces/header", "a header and a piece"),
+    ("pieces/list16", "16 pieces in a list"),
     ("wake/wake1", "sleep until one WRITE completes"),
     ("wake/wake32", "sleep until 32 WRITEs complete"),
 ];

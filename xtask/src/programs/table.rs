@@ -30,7 +30,8 @@ const VALUES: &[(&str, &str)] = &[
     ("Qp Connector", "send qp"),
     ("Srq", "send srq"),
     (
-        "Ah Buf SharedBuf BufList AnyBuf OpenBuf LoudPool LoudBuf Rejected NestPool NestBuf Window Ended Bound Lent OneWindow OneBound",
+        "Ah Buf SharedBuf BufList AnyBuf OpenBuf LoudPool LoudBuf Rejected NestPool NestBuf Window Ended Bound Lent OneWindow OneBound \
+         DetachedCompletion",
         "send",
     ),
     ("AhIndex Dest Slice RoceV2Gid", "send copy"),

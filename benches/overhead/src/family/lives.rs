@@ -8,8 +8,10 @@ use proverbs::raw::AsRaw;
 
 use super::ready::{fill, filled};
 use super::{Family, Fed, Row, leak, row};
+use crate::c::ibv_sge;
 use crate::life::{self, Life};
 use crate::stub::{Form, Stub};
+use crate::twin::TwinBuf;
 use crate::world::*;
 
 /// The forms of `life`, as the stub calls them.
@@ -24,6 +26,7 @@ mod forms {
     form! { full(life: Life) code(life::full(life)) }
     form! { set_len(life: Life) code(life::set_len(life)) }
     form! { pool_row(life: Life) code(life::pool(life)) }
+    form! { from_arena(life: Life) code(life::from_arena(life)) }
     form! { faa(life: Life) code(life::faa(life)) }
     form! { two_queue_pairs(life: Life) code(life::two_queue_pairs(life)) }
     form! { prime1(life: Life) code(life::prime::<1, false>(life)) }
@@ -61,10 +64,17 @@ pub(super) fn lives(stub: &Stub) -> Family {
     let shallow = connected::<DefaultProfile>(&ground, &cq, 1);
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
     let pool = ground.pool.clone();
+    let heap = ground.pd.create_arena(1 << 20, 64).expect("an arena");
+    let buf = heap.take(64).expect("a buffer"); // the next one has the same bytes
     let (world, twin) = ground.world(stub, qp, cq);
     twin.other = other.as_raw().cast();
     twin.shallow = shallow.as_raw().cast();
     twin.srq = srq.as_raw().cast();
+    // SAFETY: the arena's region is live, and its key does not change.
+    let lkey = unsafe { (*heap.as_raw()).lkey };
+    let addr = buf.as_ptr().expose_provenance() as u64;
+    twin.in_arena = TwinBuf::leaked(ibv_sge { addr, length: 64, lkey });
+    drop(buf);
     let World { qp, cq, at, cell, mut bufs, .. } = world;
     let slots = slots(&mut bufs);
     // The pool then returns the same buffer as the C code's stack of free buffers. SAFETY: no slot
@@ -91,6 +101,7 @@ pub(super) fn lives(stub: &Stub) -> Family {
         living("set_len", set_len),
         living("full", full),
         living("pool", pool_row),
+        living("from_arena", from_arena),
         Row { twin: "loop_faa", ..living("faa", faa) },
         living("two_queue_pairs", two_queue_pairs),
         primed("echo1", "echo", echo, ("prime1", prime1), 1),
@@ -110,7 +121,20 @@ pub(super) fn lives(stub: &Stub) -> Family {
         twins: &["c0", "c2"],
         signal_all: true,
         holds: false,
-        world: leak(Life { qp, shallow, other, srq, cq, pool, at, cell, slots, ready }),
+        world: leak(Life {
+            qp,
+            shallow,
+            other,
+            srq,
+            cq,
+            pool,
+            arena: heap,
+            len: 64,
+            at,
+            cell,
+            slots,
+            ready,
+        }),
         restore: Some(|life| {
             // SAFETY: the world of this family.
             let Life { cq, slots, .. } = unsafe { &mut *life.cast::<Life>() };

@@ -7,6 +7,7 @@ use proverbs::raw::AsRaw;
 
 use super::{Family, leak, row};
 use crate::own::{self, Own};
+use crate::pieces::{self, Pieces};
 use crate::stub::Stub;
 use crate::world::*;
 
@@ -26,6 +27,44 @@ mod own_forms {
     form! { kept(own: Own) own::result(own::kept(own)) }
     form! { take(own: Own) own::result(own::take(own)) }
     form! { arena(own: Own) own::result(own::arena(own)) }
+}
+
+/// The forms of `pieces`.
+mod pieces_forms {
+    use crate::form::form;
+    use crate::pieces::{self, Pieces};
+
+    form! { one(it: Pieces) pieces::code(pieces::one(it)) }
+    form! { header(it: Pieces) pieces::code(pieces::header(it)) }
+    form! { list16(it: Pieces) pieces::code(pieces::list16(it)) }
+}
+
+pub(super) fn in_pieces(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let qp = connected::<pieces::Gathers>(&ground, &cq, 64);
+    let region: MemoryRegion<RemoteAll> = ground.pd.register(own::LONG).expect("a region");
+    let piece = || region.piece(0, 64).expect("a piece");
+    let (world, twin) = ground.world(stub, qp, cq);
+    // SAFETY: the region is live, and its key does not change.
+    twin.pieces[0].lkey = unsafe { (*region.as_raw()).lkey };
+    (twin.pieces[0].addr, twin.pieces[0].length) = (region.remote().addr(), own::LONG as u32);
+    let World { qp, cq, at, mut bufs, .. } = world;
+    // SAFETY: the slot is not used again, so its handle is taken once.
+    let header = Some(unsafe { mem::ManuallyDrop::take(&mut bufs[0]) });
+    let list = (0..16).map(|_| piece()).collect();
+    let piece = Some(piece());
+    let from = std::array::from_fn(|i| 100 + i);
+    Family {
+        name: "pieces",
+        twins: &["c0", "c2"],
+        signal_all: true,
+        holds: false,
+        world: leak(Pieces { qp, cq, at, header, piece, list, from, len: 64 }),
+        restore: None,
+        twin,
+        rows: rows![pieces_forms: one header list16],
+    }
 }
 
 pub(super) fn owned(stub: &Stub) -> Family {

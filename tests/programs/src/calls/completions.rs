@@ -547,6 +547,32 @@ fn complete_of_another<'a>(
 }
 
 /// weight 8
+fn detach(w: &World, one: Completion<'_, EntryOf<AnySelective>>) -> Option<DetachedCompletion> {
+    one.detach().ok()
+}
+
+/// weight 14
+fn redeem<'a>(
+    w: &World,
+    qp: &'a mut Qp<T, S, AnySelective>,
+    one: DetachedCompletion,
+) -> Option<Released<'a, EntryOf<AnySelective>>> {
+    qp.redeem(one).ok().map(|done| {
+        let _ = done.status;
+        done.released
+    })
+}
+
+/// weight 5
+fn redeem_at_another(
+    w: &World,
+    qp: &mut Qp<T, S, AnySelective>,
+    one: DetachedCompletion,
+) -> Option<DetachedCompletion> {
+    qp.redeem(one).err()
+}
+
+/// weight 8
 fn released_iterator(w: &World, released: &mut Released<'_, E>) -> Option<E> {
     if ![0, 1, 9].contains(&released.id()) {
         w.complain("no work request had this number")

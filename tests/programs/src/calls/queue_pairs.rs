@@ -8,7 +8,7 @@ fn create_qp(
     pd: &Pd,
     cq: &Cq<EntryOf<AnyProfile>>,
 ) -> Option<Qp<AnyTransport, Reset, AnyProfile>> {
-    w.made(pd.create_qp::<AnyTransport, AnyProfile>(cq, cq, DEPTH))
+    w.made(pd.create_qp::<AnyTransport, AnyProfile>(cq, &cq.handle(), DEPTH))
 }
 
 /// weight 8

@@ -35,6 +35,23 @@ fn post_recv_of_a_list(w: &World, qp: &mut Qp<T, AnyPostsRecvs, AnySeveral>, lis
     w.posted(qp.post_recv(wr::Recv::new(list)));
 }
 
+/// weight 4; open
+fn post_recv_at_pieces(
+    w: &World,
+    qp: &mut Qp<T, AnyPostsRecvs, AnyMixed>,
+    header: Buf,
+    one: OpenBuf,
+    two: OpenBuf,
+    task: Buf,
+) {
+    if let Ok(recv) = wr::Recv::at((header, one)) {
+        w.posted(qp.post_recv(recv));
+    }
+    if let Ok(recv) = wr::Recv::at(two) {
+        w.posted(qp.post_recv(recv.with_context(task)));
+    }
+}
+
 /// weight 5
 fn post_recv_macro(w: &World, qp: &mut Qp<T, AnyPostsRecvs, AnyProfile>, one: Buf, two: Buf) {
     w.posted(post_recv!(qp, [wr::Recv::new(one), wr::Recv::empty(), wr::Recv::new(two)]));

@@ -84,6 +84,43 @@ fn post_send_of_an_open_piece(
     w.posted(qp.post_send(wr::Send::new(piece)));
 }
 
+/// weight 5
+fn post_send_of_a_header_and_a_piece(
+    w: &World,
+    qp: &mut Qp<AnyConnected, AnyPostsSends, AnyMixed>,
+    header: Buf,
+    piece: OpenBuf,
+) {
+    w.posted(qp.post_send(wr::Send::new((header, piece))));
+}
+
+/// weight 5
+fn post_send_of_mixed_handles(
+    w: &World,
+    qp: &mut Qp<AnyConnected, AnyPostsSends, AnyMixed>,
+    shared: SharedBuf,
+    piece: OpenBuf,
+    buf: Buf,
+) {
+    let mut list = AnyList::from(piece);
+    list.push_back(shared);
+    list.push_front(buf);
+    assert_eq!(list.iter().count(), list.len());
+    w.posted(qp.post_send(wr::Send::new(list)));
+}
+
+/// weight 4
+fn post_send_with_context(
+    w: &World,
+    qp: &mut Qp<AnyConnected, AnyPostsSends, AnyMixed>,
+    piece: OpenBuf,
+    one: Buf,
+    two: Buf,
+) {
+    w.posted(qp.post_send(wr::Send::new(piece).with_context(one)));
+    w.posted(qp.post_send(wr::Send::inline(b"inline").with_context(two)));
+}
+
 /// weight 10
 fn post_send_unsignaled(
     w: &World,

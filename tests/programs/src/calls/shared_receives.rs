@@ -12,6 +12,11 @@ fn shared_receive_queue_post_srq_recv(w: &World, srq: &mut Srq<T>, buf: Buf) {
     w.posted(srq.post_srq_recv(wr::Recv::new(buf)));
 }
 
+/// weight 5
+fn post_srq_recv_empty(w: &World, srq: &mut Srq<T>, buf: Buf) {
+    w.posted(srq.post_srq_recv(wr::Recv::empty().with_context(buf)));
+}
+
 /// weight 25
 fn post_srq_recv_several(w: &World, srq: &mut Srq<T>, pool: &Pool) {
     let n = w.pick(0, [1, 2, 4, 8]);

@@ -1,0 +1,205 @@
+//! The free entries of a completion queue, and the entries that a queue claims as it posts.
+//!
+//! A completion queue has one [`Budget`]. Queues that reserve their depth take it from there when
+//! they attach. The queues of a completion queue with a shared budget take an entry for each work
+//! request, and the poller returns it when the device's completion was polled. Both change one
+//! number, so the number of possible completions never exceeds the capacity, and a rejection costs
+//! the same for any number of queues.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
+
+/// Whether there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Free,
+    /// The completion queue is not polled any more.
+    Gone,
+}
+
+/// Subtracted from the free entries on closing: more than any completion queue has.
+const CLOSED: i32 = i32::MIN / 2;
+
+pub struct Budget {
+    /// The free entries, as an `i32`. The number can be negative if a device provides fewer entries
+    /// than it must, and after `close`.
+    free: AtomicU32,
+    is_closed: AtomicBool,
+    is_awaited: AtomicBool,
+    /// Tasks to wake when entries become free.
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Budget {
+    pub fn new(capacity: u32) -> Self {
+        Budget {
+            free: AtomicU32::new(capacity),
+            is_closed: AtomicBool::new(false),
+            is_awaited: AtomicBool::new(false),
+            wakers: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The number of free entries.
+    pub fn free(&self) -> u32 {
+        (self.free.load(Ordering::Acquire) as i32).max(0) as u32
+    }
+
+    /// Takes `n` entries, if that many are free.
+    #[must_use = "they are taken"]
+    #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
+    pub fn take(&self, n: u32) -> bool {
+        let less =
+            |free: u32| (i64::from(free as i32) >= i64::from(n)).then(|| free.wrapping_sub(n));
+        n == 0 || self.free.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).is_ok()
+    }
+
+    /// Returns `n` entries. `n` is negative if a device provides fewer entries than requested. The
+    /// caller must call `wake` afterwards, when it holds no lock.
+    pub fn give(&self, n: i32) {
+        // Acquires: `poll_room` checks again with a read-modify-write, so either `poll_room` finds
+        // these entries, or `wake` finds the waker.
+        self.free.fetch_add(n as u32, Ordering::AcqRel);
+    }
+
+    /// Records that the completion queue is not polled any more. If it `is_shared`, no entries can
+    /// be taken from now on, because completions of ended queues may still be in the completion
+    /// queue.
+    pub fn close(&self, is_shared: bool) {
+        if !self.is_closed.swap(true, Ordering::AcqRel) {
+            self.give(if is_shared { CLOSED } else { 0 });
+            self.wake();
+        }
+    }
+
+    /// Wakes the tasks that wait, after `give`.
+    pub fn wake(&self) {
+        if !self.is_awaited.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut wakers = lock(&self.wakers);
+        self.is_awaited.store(false, Ordering::Relaxed);
+        let all = std::mem::take(&mut *wakers);
+        drop(wakers);
+        // Wakers are code of the program. A poll that calls this must not unwind.
+        for waker in all {
+            let wake = std::panic::AssertUnwindSafe(|| waker.wake());
+            if let Err(panic) = std::panic::catch_unwind(wake) {
+                std::mem::forget(panic);
+            }
+        }
+    }
+
+    /// Whether `n` entries are free. If not, the task is woken when entries become free.
+    #[allow(deprecated)] // as above
+    pub fn poll_room(&self, context: &mut Context<'_>, n: u32) -> Poll<Room> {
+        let look = |free: u32| {
+            if self.is_closed.load(Ordering::Acquire) {
+                Poll::Ready(Room::Gone)
+            } else if i64::from(free as i32) >= i64::from(n) {
+                Poll::Ready(Room::Free)
+            } else {
+                Poll::Pending
+            }
+        };
+        let first = look(self.free.load(Ordering::Acquire));
+        if first.is_ready() {
+            return first;
+        }
+        let mut wakers = lock(&self.wakers);
+        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            wakers.push(context.waker().clone());
+        }
+        self.is_awaited.store(true, Ordering::Relaxed);
+        drop(wakers);
+        // With a read-modify-write: `give` explains why.
+        look(self.free.fetch_add(0, Ordering::AcqRel))
+    }
+}
+
+/// The entries of a shared budget that one direction of a queue has claimed.
+pub struct Claims {
+    // Invariants:
+    // - `claimed - polled`, wrapping, entries of the budget belong to this direction: one for each
+    //   work request whose completion was not polled, and for a ring possibly one more.
+    // - Only the queue's owner writes `claimed`. Only the poller writes `polled`, or the code that
+    //   ends the queue after the last possible completion.
+    budget: Arc<Budget>,
+    claimed: AtomicU32,
+    polled: AtomicU32,
+}
+
+impl Claims {
+    pub fn new(budget: &Arc<Budget>) -> Self {
+        let (claimed, polled) = (AtomicU32::new(0), AtomicU32::new(0));
+        Claims { budget: budget.clone(), claimed, polled }
+    }
+
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// The total number of claimed entries, wrapping.
+    pub fn claimed(&self) -> u32 {
+        self.claimed.load(Ordering::Acquire)
+    }
+
+    fn polled(&self) -> u32 {
+        self.polled.load(Ordering::Acquire)
+    }
+
+    /// Claims `n` entries, if that many are free.
+    #[must_use = "they are claimed"]
+    pub fn claim(&self, n: u32) -> bool {
+        let fits = self.budget.take(n);
+        if fits {
+            self.claimed.store(self.claimed().wrapping_add(n), Ordering::Release);
+        }
+        fits
+    }
+
+    /// Returns `n` entries that no completion will need.
+    pub fn give_back(&self, n: u32) {
+        self.claimed.store(self.claimed().wrapping_sub(n), Ordering::Release);
+        self.budget.give(n as i32);
+        self.budget.wake();
+    }
+
+    /// Records that a completion was polled. Returns the number of entries to return to the budget.
+    pub fn count_polled(&self) -> u32 {
+        let polled = self.polled();
+        self.see(polled.wrapping_add(1))
+    }
+
+    /// Records that a ring's completion with this sequence number was polled, which also completes
+    /// all earlier requests. Returns the number of entries to return to the budget.
+    pub fn count_polled_up_to(&self, sequence: u32) -> u32 {
+        self.see(sequence.wrapping_add(1))
+    }
+
+    /// Records that no completion can arrive any more.
+    pub fn end(&self) {
+        self.budget.give(self.see(self.claimed()) as i32);
+    }
+
+    /// Sets the number of polled completions. (A stale completion, or a wrong one from the device,
+    /// returns nothing.)
+    fn see(&self, polled: u32) -> u32 {
+        let before = self.polled();
+        let more = polled.wrapping_sub(before);
+        if more > self.claimed().wrapping_sub(before) {
+            return 0;
+        }
+        self.polled.store(polled, Ordering::Release);
+        more
+    }
+
+    /// Test only: sets the numbers of claimed and polled entries.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn begin_at(&self, count: u32) {
+        self.claimed.store(count, Ordering::Relaxed);
+        self.polled.store(count, Ordering::Relaxed);
+    }
+}
