@@ -3,32 +3,22 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use proverbs::cm::{
     ConnParam, Connection, Event, EventChannel, OnChannel, Pending, Progress, Tcp, Waits,
 };
 use proverbs::prelude::*;
 
-use crate::Result;
 use crate::patience::patience;
-use crate::wire::{Answer, BLOCK, Put, Rejection, Status, WINDOW, sum};
-
-/// A connection that was requested, and the objects that it needs.
-pub struct Connecting {
-    pending: Pending,
-    rest: Rest,
-}
-
-struct Rest {
-    events: EventChannel,
-    cq: CompletionQueue,
-    /// The bytes that the target reads: a block for each request of the window.
-    region: MemoryRegion<RemoteRead>,
-}
+use crate::wire::{Answer, BLOCK, Put, REJECTION, Status, WINDOW, sum};
 
 pub struct Client {
-    /// None once the target has disconnected.
+    events: EventChannel,
+    /// None before the target has accepted, and once it has disconnected.
     connection: Option<Connection<DefaultProfile, OnChannel>>,
-    rest: Rest,
+    cq: CompletionQueue,
+    /// The bytes that the target reads: a block for each request of the window.
+    pub region: MemoryRegion<RemoteRead>,
     next_tag: u32,
 }
 
@@ -39,7 +29,7 @@ fn finish<W: Waits>(
     advance: impl Fn(W, &Event) -> Progress<W::Done, W, W::Failed>,
 ) -> Result<W::Done> {
     loop {
-        let event = events.wait_timeout(by_hand())?.ok_or("the target does not answer")?;
+        let event = events.wait_timeout(by_hand())?.context("the target does not answer")?;
         match advance(step, &event) {
             Progress::Done(done) => return Ok(done),
             Progress::Waiting(waiting) => step = waiting,
@@ -53,18 +43,26 @@ fn by_hand() -> Duration {
 }
 
 /// A rejection in the target's own words, if it sent any.
-fn reason(error: proverbs::Error) -> Box<dyn std::error::Error> {
-    let rejection = match error.kind() {
-        ErrorKind::Rejected { private_data, .. } => Rejection::from_wire(private_data),
-        _ => None,
+fn reason(error: proverbs::Error) -> anyhow::Error {
+    let words = match error.kind() {
+        ErrorKind::Rejected { private_data, .. } => String::from_utf8_lossy(private_data),
+        _ => return error.into(),
     };
-    rejection.map_or_else(|| error.into(), Into::into)
+    // Private data may be padded with zeroes.
+    match words.trim_end_matches('\0').strip_prefix(REJECTION) {
+        Some(why) => anyhow!("{why}"),
+        None => error.into(),
+    }
 }
 
-impl Connecting {
+impl Client {
     /// Requests a connection. On a channel that several clients share, each must be connected
     /// before the next one begins.
-    pub fn new(events: &EventChannel, from: Option<SocketAddr>, to: SocketAddr) -> Result<Self> {
+    pub fn request(
+        events: &EventChannel,
+        from: Option<SocketAddr>,
+        to: SocketAddr,
+    ) -> Result<(Client, Pending)> {
         let id = events.create_id::<Tcp>()?;
         let id = match from {
             Some(from) => id.bind_addr(from)?.resolve_addr(to, by_hand())?,
@@ -81,46 +79,38 @@ impl Connecting {
             qp.post_recv(wr::Recv::new(buf))?;
         }
         let region = pd.register(WINDOW * BLOCK)?;
-        let rest = Rest { events: events.clone(), cq, region };
-        Ok(Connecting { pending: id.connect(qp, &ConnParam::default())?, rest })
+        let pending = id.connect(qp, &ConnParam::default())?;
+        Ok((Client { events: events.clone(), connection: None, cq, region, next_tag: 0 }, pending))
     }
 
-    /// Waits for the target's answer.
-    pub fn finish(self) -> Result<Client> {
-        let connection = finish(&self.rest.events, self.pending, Pending::advance)?;
-        Ok(Client { connection: Some(connection), rest: self.rest, next_tag: 0 })
+    /// Waits for the target's answer to the request.
+    pub fn finish(mut self, pending: Pending) -> Result<Client> {
+        self.connection = Some(finish(&self.events, pending, Pending::advance)?);
+        Ok(self)
     }
-}
 
-impl Client {
     /// Stores the bytes in a block, and waits for the answer.
     pub fn put(&mut self, block: u32, bytes: &[u8]) -> Result<Status> {
         let tag = self.start(block, bytes)?;
         let answer = self.answer()?;
-        if answer.tag != tag {
-            return Err(format!("answer {} to request {tag}", answer.tag).into());
-        }
+        ensure!(answer.tag == tag, "answer {} to request {tag}", answer.tag);
         Ok(answer.status)
     }
 
     /// Requests a PUT, and returns its tag. At most [`WINDOW`] may be unanswered.
     pub fn start(&mut self, block: u32, bytes: &[u8]) -> Result<u32> {
-        let place = self.next_tag as usize % WINDOW * BLOCK;
-        let (offset, len) = (place as u64, bytes.len() as u64);
-        self.rest.region.write_at(place, bytes)?;
-        let from = self.rest.region.remote().slice(offset, len)?;
-        self.send(Put { tag: self.next_tag, block, sum: sum(bytes), from })
+        let tag = self.next_tag;
+        let place = tag as usize % WINDOW * BLOCK;
+        self.region.write_at(place, bytes)?;
+        let from = self.region.remote().slice(place as u64, bytes.len() as u64)?;
+        self.send(&Put { tag, block, sum: sum(bytes), from }.to_wire())?;
+        self.next_tag = tag.wrapping_add(1);
+        Ok(tag)
     }
 
-    /// Sends a request as it is. Tests also send wrong ones.
-    pub fn send(&mut self, put: Put) -> Result<u32> {
-        self.send_bytes(&put.to_wire())?;
-        self.next_tag = put.tag.wrapping_add(1);
-        Ok(put.tag)
-    }
-
-    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        let connection = self.connection.as_mut().ok_or("the target has disconnected")?;
+    /// Sends a message as it is. Tests also send wrong ones.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let connection = self.connection.as_mut().context("the target has disconnected")?;
         Ok(connection.qp.post_send(wr::Send::inline_slice(bytes))?)
     }
 
@@ -133,38 +123,32 @@ impl Client {
             }
             std::thread::yield_now();
         }
-        Err("the target does not answer".into())
+        bail!("the target does not answer")
     }
 
     /// Returns an answer if one has arrived.
     pub fn look(&mut self) -> Result<Option<Answer>> {
-        let Rest { cq, events, .. } = &mut self.rest;
-        while let Some(completion) = cq.poll_one()? {
+        while let Some(completion) = self.cq.poll_one()? {
             let message = match completion.outcome() {
                 Outcome::Received(message) => message,
                 Outcome::Failed(failed) => return Err(failed.error.into()),
                 _ => continue, // a request has arrived
             };
-            let answer = Answer::from_wire(message.data()).ok_or("that is no answer")?;
+            let answer =
+                Answer::from_wire(message.data()).context("the target sent an invalid answer")?;
             if let (Some(connection), Some(buf)) = (&mut self.connection, message.entry) {
                 connection.qp.post_recv(wr::Recv::new(buf))?;
             }
             return Ok(Some(answer));
         }
-        let Some(event) = events.try_event()? else { return Ok(None) };
-        let connection = self.connection.take().ok_or("the target has disconnected")?;
+        let Some(event) = self.events.try_event()? else { return Ok(None) };
+        let connection = self.connection.take().context("the target has disconnected")?;
         match connection.advance(&event) {
             Progress::Waiting(connection) => self.connection = Some(connection),
-            Progress::Done(_) => return Err("the target has disconnected".into()),
+            Progress::Done(_) => bail!("the target has disconnected"),
             Progress::Failed(refused) => return Err(refused.error.into()),
         }
         Ok(None)
-    }
-
-    /// The memory that the target may read, for requests that a test makes itself.
-    #[cfg(test)]
-    pub fn remote(&self) -> RemoteSlice<RemoteRead> {
-        self.rest.region.remote()
     }
 
     /// Disconnects.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, anyhow};
 use proverbs::cm::{
     AcceptParam, Accepted, CmId, Connection, Event, EventChannel, Listening, NotAccepted,
     OnChannel, Progress, RejectData, Request, Tcp,
@@ -15,9 +16,8 @@ use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 
-use crate::Result;
 use crate::slab::Slab;
-use crate::wire::{Answer, BLOCK, Put, Rejection, Status, WINDOW, sum};
+use crate::wire::{Answer, BLOCK, Put, REJECTION, Status, WINDOW, sum};
 
 profile! { pub Serving { receive: SharedRq } }
 
@@ -33,7 +33,7 @@ const TURN: usize = 256;
 const BACKLOG: u32 = 128;
 
 /// A connection.
-struct Peer {
+pub struct Peer {
     /// None only while an event is processed.
     stage: Option<Stage>,
     /// Requests whose answer is not posted yet.
@@ -74,10 +74,11 @@ pub struct Target {
     /// None while the target ends.
     listening: Option<CmId<Tcp, Listening, OnChannel>>,
     events: EventChannel,
-    waker: Arc<Waker>,
+    /// Ends the target in order: it answers the requests that have arrived, and disconnects.
+    pub waker: Arc<Waker>,
     pd: ProtectionDomain,
     channel: CompletionChannel,
-    peers: Slab<Peer>,
+    pub peers: Slab<Peer>,
     /// Queue pairs of connections that have ended, until their last completion is polled. Their
     /// numbers cannot come back before that.
     ended: Vec<QueuePair<Rc, state::Err, Serving>>,
@@ -87,8 +88,8 @@ pub struct Target {
     /// In the order of arrival.
     waiting: VecDeque<(u32, Step)>,
     /// The blocks, one after the other.
-    store: Vec<u8>,
-    counts: Counts,
+    pub store: Vec<u8>,
+    pub counts: Counts,
 }
 
 impl Target {
@@ -120,25 +121,6 @@ impl Target {
             store: vec![0; blocks * BLOCK],
             counts: Counts::default(),
         })
-    }
-
-    /// Ends the target in order: it answers the requests that have arrived, and disconnects.
-    pub fn waker(&self) -> Arc<Waker> {
-        self.waker.clone()
-    }
-
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    #[cfg(test)]
-    pub fn connections(&self) -> usize {
-        self.peers.len()
-    }
-
-    #[cfg(test)]
-    pub fn block(&self, block: usize) -> &[u8] {
-        &self.store[block * BLOCK..][..BLOCK]
     }
 
     /// Serves until the waker is woken.
@@ -175,40 +157,42 @@ impl Target {
             }
         }
         self.go_on()?;
-        if self.listening.is_some() || !self.is_quiet() {
+        // Every request was answered, and every answer has arrived.
+        let is_quiet = self.peers.iter().all(|(_, peer)| match &peer.stage {
+            Some(Stage::Up(up)) => peer.unanswered == 0 && up.qp.sends_outstanding() == 0,
+            _ => true,
+        });
+        if self.listening.is_some() || !is_quiet {
             return Ok(true);
         }
-        for qp_num in self.peers.qp_nums() {
+        let qp_nums: Vec<u32> = self.peers.iter().map(|(qp_num, _)| qp_num).collect();
+        for qp_num in qp_nums {
             self.end(qp_num);
         }
         Ok(false)
-    }
-
-    /// Whether every request was answered, and every answer has arrived.
-    fn is_quiet(&self) -> bool {
-        self.peers.iter().all(|peer| match &peer.stage {
-            Some(Stage::Up(up)) => peer.unanswered == 0 && up.qp.sends_outstanding() == 0,
-            _ => true,
-        })
     }
 
     fn on_event(&mut self, event: Event) -> Result<()> {
         match &self.listening {
             Some(listening) if listening.key() == event.id() => match listening.request(event) {
                 Ok(request) => self.admit(request),
-                Err(event) => Err(format!("the target cannot listen any more: {event:?}").into()),
+                Err(event) => Err(anyhow!("the target cannot listen any more: {event:?}")),
             },
-            _ => self.advance(&event),
+            _ => {
+                self.advance(&event);
+                Ok(())
+            }
         }
     }
 
     /// Accepts a connection, or rejects it if there is no room.
     fn admit(&mut self, request: Request<Tcp, OnChannel>) -> Result<()> {
-        if self.peers.is_full() {
+        let room = self.peers.room();
+        if self.peers.len() == room {
             self.counts.rejected += 1;
-            let why = Rejection::Full(self.peers.room() as u32).to_wire();
+            let why = format!("{REJECTION}all {room} connections of the target are in use");
             // It fails if the client is gone.
-            let _ = request.reject(&RejectData::of(&why));
+            let _ = request.reject(&RejectData::new(why.as_bytes())?);
             return Ok(());
         }
         let depth = Depth::on_srq(2 * WINDOW as u32, &self.srq);
@@ -228,13 +212,13 @@ impl Target {
         self.counts.accepted += 1;
         let stage = Some(Stage::Accepted(accepted));
         let peer = Peer { stage, unanswered: 0, reading: VecDeque::new(), early: Vec::new() };
-        self.peers.insert(qp_num, key, peer).map_err(|_| "the room was checked".into())
+        self.peers.insert(qp_num, key, peer).context("the room was checked")
     }
 
     /// Processes an event of a connection. Events of connections that ended earlier are ignored.
-    fn advance(&mut self, event: &Event) -> Result<()> {
-        let Some(qp_num) = self.peers.qp_num(event.id()) else { return Ok(()) };
-        let Some(peer) = self.peers.get(qp_num) else { return Ok(()) };
+    fn advance(&mut self, event: &Event) {
+        let Some(qp_num) = self.peers.qp_num(event.id()) else { return };
+        let Some(peer) = self.peers.get(qp_num) else { return };
         match peer.stage.take() {
             Some(Stage::Accepted(accepted)) => match accepted.advance(event) {
                 Progress::Waiting(accepted) => peer.stage = Some(Stage::Accepted(accepted)),
@@ -244,8 +228,9 @@ impl Target {
                 }
                 Progress::Done(up) => {
                     peer.stage = Some(Stage::Up(up));
-                    let early = std::mem::take(&mut peer.early);
-                    self.waiting.extend(early.into_iter().map(|put| (qp_num, Step::Read(put))));
+                    for put in std::mem::take(&mut peer.early) {
+                        self.start(qp_num, put);
+                    }
                 }
             },
             Some(Stage::Up(up)) => match up.advance(event) {
@@ -262,7 +247,6 @@ impl Target {
             },
             None => {}
         }
-        Ok(())
     }
 
     fn broken(&mut self, qp_num: u32) {
@@ -272,12 +256,9 @@ impl Target {
 
     /// Ends a connection. Its last completions find no connection.
     fn end(&mut self, qp_num: u32) {
-        let stage = self.peers.remove(qp_num).and_then(|peer| peer.stage);
-        match stage {
-            Some(Stage::Up(up)) => match up.disconnect() {
-                Ok(ended) => self.ended.push(ended.qp),
-                Err(refused) => drop(refused), // the device was removed
-            },
+        match self.peers.remove(qp_num).and_then(|peer| peer.stage) {
+            // It fails if the device was removed.
+            Some(Stage::Up(up)) => self.ended.extend(up.disconnect().ok().map(|ended| ended.qp)),
             Some(Stage::Accepted(accepted)) => self.given_up(accepted.cancel()),
             None => {}
         }
@@ -325,27 +306,27 @@ impl Target {
         if self.listening.is_none() {
             return;
         }
-        let blocks = self.store.len() / BLOCK;
         let Some(peer) = self.peers.get(qp_num) else { return };
         let Some(put) = put.filter(|_| peer.unanswered < WINDOW) else {
             return self.broken(qp_num);
         };
         peer.unanswered += 1;
-        let status = match put {
-            Put { block, .. } if block as usize >= blocks => Some(Status::NoBlock),
-            Put { from, .. } if !(1..=BLOCK as u64).contains(&from.len()) => {
-                Some(Status::WrongLength)
-            }
-            _ => None,
-        };
-        match (&peer.stage, status) {
-            (Some(Stage::Accepted(accepted)), _) => {
-                // The confirmation may be lost. If it is not, this fails, and the event comes.
-                let _ = accepted.id().notify_established();
-                peer.early.push(put);
-            }
-            (_, None) => self.waiting.push_back((qp_num, Step::Read(put))),
-            (_, Some(status)) => self.answer(qp_num, put.tag, status),
+        if let Some(Stage::Accepted(accepted)) = &peer.stage {
+            // The confirmation may be lost. If it is not, this fails, and the event comes.
+            let _ = accepted.id().notify_established();
+            return peer.early.push(put);
+        }
+        self.start(qp_num, put);
+    }
+
+    /// Begins to serve a request, or answers why it cannot be served.
+    fn start(&mut self, qp_num: u32, put: Put) {
+        if put.block as usize >= self.store.len() / BLOCK {
+            self.answer(qp_num, put.tag, Status::NoBlock);
+        } else if !(1..=BLOCK as u64).contains(&put.from.len()) {
+            self.answer(qp_num, put.tag, Status::WrongLength);
+        } else {
+            self.waiting.push_back((qp_num, Step::Read(put)));
         }
     }
 

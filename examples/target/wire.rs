@@ -59,9 +59,6 @@ pub enum Status {
     WrongSum,
 }
 
-const STATUSES: [Status; 4] =
-    [Status::Stored, Status::NoBlock, Status::WrongLength, Status::WrongSum];
-
 /// The answer to the request with this tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -79,40 +76,14 @@ impl Answer {
 
     pub fn from_wire(bytes: &[u8]) -> Option<Answer> {
         let &[a, b, c, d, 0, 0, 0, status] = bytes else { return None };
-        let status = *STATUSES.get(usize::from(status))?;
+        use Status::*;
+        let status = *[Stored, NoBlock, WrongLength, WrongSum].get(usize::from(status))?;
         Some(Answer { tag: u32::from_be_bytes([a, b, c, d]), status })
     }
 }
 
-/// Why the target rejects a connection: the private data of the rejection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// All of this many connections are in use.
-    Full(u32),
-}
-
-impl Rejection {
-    pub fn to_wire(self) -> [u8; 8] {
-        let Rejection::Full(room) = self;
-        let [a, b, c, d] = room.to_be_bytes();
-        [b'f', b'u', b'l', b'l', a, b, c, d]
-    }
-
-    /// Parses private data, which may be padded with zeroes.
-    pub fn from_wire(bytes: &[u8]) -> Option<Rejection> {
-        let room = bytes.strip_prefix(b"full")?.first_chunk()?;
-        Some(Rejection::Full(u32::from_be_bytes(*room)))
-    }
-}
-
-impl std::fmt::Display for Rejection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Rejection::Full(room) = self;
-        write!(f, "all {room} connections of the target are in use")
-    }
-}
-
-impl std::error::Error for Rejection {}
+/// The private data of a rejection begins with this. The reason follows, in English.
+pub const REJECTION: &str = "target: ";
 
 /// FNV-1a, which detects accidental changes, but not malicious ones.
 pub fn sum(bytes: &[u8]) -> u64 {

@@ -231,20 +231,20 @@ target_case() {
     target=$(program target rust)
     port=$((port + 1))
     mkfifo "$out/serve" "$out/idle"
-    "$target" serve -a "$address" -p $port -n 1 <"$out/serve" >"$out/server" 2>&1 &
+    "$target" serve -a "$address:$port" -n 1 <"$out/serve" >"$out/server" 2>&1 &
     server=$!
     exec 8>"$out/serve"
     listening $port $server || return 1
-    "$target" put -a "$address" -p $port <"$out/idle" 8>&- >"$out/client" 2>&1 &
+    "$target" put -a "$address:$port" <"$out/idle" 8>&- >"$out/client" 2>&1 &
     idle=$!
     exec 9>"$out/idle"
     connected $idle || return 1
-    echo no | timeout "$seconds" "$target" put -a "$address" -p $port >"$out/client" 2>&1 && return 1
+    echo no | timeout "$seconds" "$target" put -a "$address:$port" >"$out/client" 2>&1 && return 1
     grep -q 'all 1 connections of the target are in use' "$out/client" || return 1
     kill -9 $idle
     exec 9>&-
     # The target may not have noticed yet.
-    until head -c 8192 /dev/zero | "$target" put -a "$address" -p $port -b 5 >"$out/client" 2>&1; do
+    until head -c 8192 /dev/zero | "$target" put -a "$address:$port" -b 5 >"$out/client" 2>&1; do
         grep -q 'in use' "$out/client" || return 1
     done
     grep -q 'stored 8192 bytes from block 5 on' "$out/client" || return 1
