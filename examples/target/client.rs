@@ -3,17 +3,18 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail};
 use proverbs::cm::{
     ConnParam, Connection, Event, EventChannel, OnChannel, Pending, Progress, Tcp, Waits,
 };
 use proverbs::prelude::*;
 
 use crate::patience::patience;
-use crate::wire::{Answer, BLOCK, Put, REJECTION, Status, WINDOW, sum};
+use crate::wire::{Answer, BLOCK, Put, REJECTION, WINDOW, sum};
 
 pub struct Client {
     events: EventChannel,
+    pending: Option<Pending>,
     /// None before the target has accepted, and once it has disconnected.
     connection: Option<Connection<DefaultProfile, OnChannel>>,
     cq: CompletionQueue,
@@ -44,25 +45,20 @@ fn by_hand() -> Duration {
 
 /// A rejection in the target's own words, if it sent any.
 fn reason(error: proverbs::Error) -> anyhow::Error {
-    let words = match error.kind() {
-        ErrorKind::Rejected { private_data, .. } => String::from_utf8_lossy(private_data),
-        _ => return error.into(),
-    };
-    // Private data may be padded with zeroes.
-    match words.trim_end_matches('\0').strip_prefix(REJECTION) {
-        Some(why) => anyhow!("{why}"),
-        None => error.into(),
+    if let ErrorKind::Rejected { private_data, .. } = error.kind() {
+        let words = String::from_utf8_lossy(private_data);
+        // Private data may be padded with zeroes.
+        if let Some(why) = words.trim_end_matches('\0').strip_prefix(REJECTION) {
+            return anyhow!("{why}");
+        }
     }
+    error.into()
 }
 
 impl Client {
     /// Requests a connection. On a channel that several clients share, each must be connected
     /// before the next one begins.
-    pub fn request(
-        events: &EventChannel,
-        from: Option<SocketAddr>,
-        to: SocketAddr,
-    ) -> Result<(Client, Pending)> {
+    pub fn new(events: &EventChannel, from: Option<SocketAddr>, to: SocketAddr) -> Result<Client> {
         let id = events.create_id::<Tcp>()?;
         let id = match from {
             Some(from) => id.bind_addr(from)?.resolve_addr(to, by_hand())?,
@@ -79,22 +75,15 @@ impl Client {
             qp.post_recv(wr::Recv::new(buf))?;
         }
         let region = pd.register(WINDOW * BLOCK)?;
-        let pending = id.connect(qp, &ConnParam::default())?;
-        Ok((Client { events: events.clone(), connection: None, cq, region, next_tag: 0 }, pending))
+        let pending = Some(id.connect(qp, &ConnParam::default())?);
+        Ok(Client { events: events.clone(), pending, connection: None, cq, region, next_tag: 0 })
     }
 
-    /// Waits for the target's answer to the request.
-    pub fn finish(mut self, pending: Pending) -> Result<Client> {
+    /// Waits for the target's answer to the request for a connection.
+    pub fn finish(mut self) -> Result<Client> {
+        let pending = self.pending.take().context("the client is already connected")?;
         self.connection = Some(finish(&self.events, pending, Pending::advance)?);
         Ok(self)
-    }
-
-    /// Stores the bytes in a block, and waits for the answer.
-    pub fn put(&mut self, block: u32, bytes: &[u8]) -> Result<Status> {
-        let tag = self.start(block, bytes)?;
-        let answer = self.answer()?;
-        ensure!(answer.tag == tag, "answer {} to request {tag}", answer.tag);
-        Ok(answer.status)
     }
 
     /// Requests a PUT, and returns its tag. At most [`WINDOW`] may be unanswered.
@@ -153,9 +142,7 @@ impl Client {
 
     /// Disconnects.
     pub fn leave(self) -> Result<()> {
-        if let Some(connection) = self.connection {
-            connection.disconnect()?;
-        }
+        self.connection.map(Connection::disconnect).transpose()?;
         Ok(())
     }
 }

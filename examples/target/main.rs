@@ -38,10 +38,7 @@ use proverbs::loopback::Fabric;
 
 use client::Client;
 use poller::Target;
-use wire::{BLOCK, Status};
-
-/// Blocks of the store.
-const BLOCKS: usize = 1024;
+use wire::{Answer, BLOCK, Status};
 
 #[derive(Bpaf)]
 enum Command {
@@ -68,62 +65,54 @@ enum Command {
 }
 
 fn main() -> Result<()> {
-    let about = "A storage target with one poller thread: clients name their memory, it reads it";
-    match command().optional().to_options().descr(about).run() {
-        Some(Command::Serve { address, connections }) => serve(address, connections),
+    match command().optional().to_options().descr("A storage target and its client").run() {
+        Some(Command::Serve { address, connections }) => {
+            let target = Target::new(EventChannel::new()?, address, connections, 1024)?;
+            println!("target: waiting");
+            serve(target, || Ok(copy(&mut stdin(), &mut sink()).map(drop)?))
+        }
         Some(Command::Put { address, block }) => {
             put(&EventChannel::new()?, address, block, &mut stdin())
         }
-        None => here(),
+        None => {
+            let fabric = Fabric::new();
+            let _device = fabric.open_device();
+            let at = "10.0.0.1:7177".parse()?;
+            let target = Target::new(EventChannel::on(&fabric)?, at, 16, 16)?;
+            let events = EventChannel::on(&fabric)?;
+            serve(target, move || put(&events, at, 3, &mut &[7; 3 * BLOCK][..]))
+        }
     }
 }
 
-fn serve(at: SocketAddr, connections: usize) -> Result<()> {
-    let mut target = Target::new(EventChannel::new()?, at, connections, BLOCKS)?;
+/// Serves until `other`, which runs in another thread, has ended.
+fn serve(mut target: Target, other: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let waker = target.waker.clone();
-    std::thread::spawn(move || {
-        // An error is an end, too.
-        let _ = copy(&mut stdin(), &mut sink());
+    let other = std::thread::spawn(move || {
+        let ended = other();
         waker.wake();
+        ended
     });
-    println!("target: waiting");
-    target.serve()?;
+    while target.turn(None)? {}
     println!("target: {:?}", target.counts);
-    Ok(())
+    other.join().expect("the other thread does not panic")
 }
 
 /// Stores the bytes of a file, as they come.
 fn put(events: &EventChannel, to: SocketAddr, first: u32, from: &mut dyn Read) -> Result<()> {
-    let (client, pending) = Client::request(events, None, to)?;
-    let mut client = client.finish(pending)?;
-    let mut bytes = Vec::with_capacity(BLOCK);
+    let mut client = Client::new(events, None, to)?.finish()?;
     let mut stored = 0;
     for block in first.. {
-        bytes.clear();
+        let mut bytes = Vec::with_capacity(BLOCK);
         (&mut *from).take(BLOCK as u64).read_to_end(&mut bytes)?;
         if bytes.is_empty() {
             break;
         }
-        let status = client.put(block, &bytes)?;
-        ensure!(status == Status::Stored, "block {block}: {status:?}");
+        let tag = client.start(block, &bytes)?;
+        let answer = client.answer()?;
+        ensure!(answer == Answer { tag, status: Status::Stored }, "block {block}: {answer:?}");
         stored += bytes.len();
     }
     println!("target: stored {stored} bytes from block {first} on");
     client.leave()
-}
-
-fn here() -> Result<()> {
-    let fabric = Fabric::new();
-    let _device = fabric.open_device();
-    let at = "10.0.0.1:7177".parse()?;
-    let mut target = Target::new(EventChannel::on(&fabric)?, at, 16, 16)?;
-    let (events, waker) = (EventChannel::on(&fabric)?, target.waker.clone());
-    let client = std::thread::spawn(move || {
-        let stored = put(&events, at, 3, &mut &[7; 3 * BLOCK][..]);
-        waker.wake();
-        stored
-    });
-    target.serve()?;
-    println!("target: {:?}", target.counts);
-    client.join().expect("the client does not panic")
 }

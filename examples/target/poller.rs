@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use proverbs::cm::{
     AcceptParam, Accepted, CmId, Connection, Event, EventChannel, Listening, NotAccepted,
     OnChannel, Progress, RejectData, Request, Tcp,
@@ -50,6 +50,7 @@ enum Stage {
 }
 
 /// Work for which there was no room.
+#[derive(Clone, Copy)]
 enum Step {
     Read(Put),
     Answer(Answer),
@@ -105,28 +106,21 @@ impl Target {
         let channel = context.create_comp_channel()?;
         let cq = context.cq(SENDS).receives(RECEIVES as u32).shared_budget();
         let cq = cq.channel(&channel).create()?;
-        let buffers = pd.create_pool(READS, BLOCK)?;
         Ok(Target {
             listening: Some(id.listen(BACKLOG)?),
             events,
             waker: Arc::new(Waker::new()?),
-            pd,
             channel,
             peers: Slab::with_room(room),
             ended: Vec::new(),
             srq,
             cq,
-            buffers,
+            buffers: pd.create_pool(READS, BLOCK)?,
+            pd,
             waiting: VecDeque::new(),
             store: vec![0; blocks * BLOCK],
             counts: Counts::default(),
         })
-    }
-
-    /// Serves until the waker is woken.
-    pub fn serve(&mut self) -> Result<()> {
-        while self.turn(None)? {}
-        Ok(())
     }
 
     /// Waits for events and completions, at most `timeout`, and processes them. Returns false once
@@ -139,7 +133,14 @@ impl Target {
         ];
         let [_, event, wake] = wait(sources, timeout)?;
         if let Some(Found::Cm(event)) = event {
-            self.on_event(event)?;
+            match &self.listening {
+                Some(listening) if listening.key() == event.id() => {
+                    let stopped = |event| anyhow!("the target cannot listen any more: {event:?}");
+                    let request = listening.request(event).map_err(stopped)?;
+                    self.admit(request);
+                }
+                _ => self.advance(&event),
+            }
         }
         if wake.is_some() {
             self.listening = None;
@@ -151,12 +152,10 @@ impl Target {
                 break;
             };
             // Every send is signaled, so every outcome can be detached.
-            let outcome = completion.outcome().detach().ok();
-            if let Some(outcome) = outcome {
-                self.on_completion(outcome)?;
-            }
+            let Ok(outcome) = completion.outcome().detach() else { continue };
+            self.on_completion(outcome)?;
         }
-        self.go_on()?;
+        self.go_on();
         // Every request was answered, and every answer has arrived.
         let is_quiet = self.peers.iter().all(|(_, peer)| match &peer.stage {
             Some(Stage::Up(up)) => peer.unanswered == 0 && up.qp.sends_outstanding() == 0,
@@ -172,53 +171,35 @@ impl Target {
         Ok(false)
     }
 
-    fn on_event(&mut self, event: Event) -> Result<()> {
-        match &self.listening {
-            Some(listening) if listening.key() == event.id() => match listening.request(event) {
-                Ok(request) => self.admit(request),
-                Err(event) => Err(anyhow!("the target cannot listen any more: {event:?}")),
-            },
-            _ => {
-                self.advance(&event);
-                Ok(())
-            }
-        }
-    }
-
     /// Accepts a connection, or rejects it if there is no room.
-    fn admit(&mut self, request: Request<Tcp, OnChannel>) -> Result<()> {
+    fn admit(&mut self, request: Request<Tcp, OnChannel>) {
         let room = self.peers.room();
         if self.peers.len() == room {
             self.counts.rejected += 1;
             let why = format!("{REJECTION}all {room} connections of the target are in use");
-            // It fails if the client is gone.
-            let _ = request.reject(&RejectData::new(why.as_bytes())?);
-            return Ok(());
+            // Rejecting fails if the client is gone.
+            let _ = RejectData::new(why.as_bytes()).map(|why| request.reject(&why).ok());
+            return;
         }
         let depth = Depth::on_srq(2 * WINDOW as u32, &self.srq);
-        let id = &request.id;
         // Both fail if the client is gone. A dropped request is rejected.
-        let Ok(qp) = id.create_qp::<Serving>(&self.pd, &self.cq, &self.cq, depth) else {
-            return Ok(());
+        let Ok(qp) = request.id.create_qp::<Serving>(&self.pd, &self.cq, &self.cq, depth) else {
+            return;
         };
-        let (qp_num, key) = (qp.qp_num(), id.key());
+        let (qp_num, key) = (qp.qp_num(), request.id.key());
         let accepted = match request.accept(qp, &AcceptParam::default()) {
             Ok(accepted) => accepted,
-            Err(refused) => {
-                self.given_up(refused.into_object());
-                return Ok(());
-            }
+            Err(refused) => return self.given_up(refused.into_object()),
         };
         self.counts.accepted += 1;
         let stage = Some(Stage::Accepted(accepted));
         let peer = Peer { stage, unanswered: 0, reading: VecDeque::new(), early: Vec::new() };
-        self.peers.insert(qp_num, key, peer).context("the room was checked")
+        self.peers.insert(qp_num, key, peer);
     }
 
     /// Processes an event of a connection. Events of connections that ended earlier are ignored.
     fn advance(&mut self, event: &Event) {
-        let Some(qp_num) = self.peers.qp_num(event.id()) else { return };
-        let Some(peer) = self.peers.get(qp_num) else { return };
+        let Some((qp_num, peer)) = self.peers.find(event.id()) else { return };
         match peer.stage.take() {
             Some(Stage::Accepted(accepted)) => match accepted.advance(event) {
                 Progress::Waiting(accepted) => peer.stage = Some(Stage::Accepted(accepted)),
@@ -249,8 +230,9 @@ impl Target {
         }
     }
 
+    /// Ends a connection because of a fault. Later completions of it are ignored.
     fn broken(&mut self, qp_num: u32) {
-        self.counts.broken += 1;
+        self.counts.broken += u64::from(self.peers.get(qp_num).is_some());
         self.end(qp_num);
     }
 
@@ -271,42 +253,32 @@ impl Target {
     }
 
     fn on_completion(&mut self, outcome: Outcome<'static, Buf>) -> Result<()> {
-        match outcome {
+        let received = match outcome {
             Outcome::Received(message) => {
-                let put = Put::from_wire(message.data());
-                self.receive_again(message.entry)?;
-                self.on_message(message.qp_num, put);
+                self.on_message(message.qp_num, Put::from_wire(message.data()));
+                message.entry
             }
             Outcome::Sent(sent) if sent.opcode == WcOpcode::RdmaRead => {
                 self.on_read(sent.qp_num, sent.entry);
+                None
             }
             Outcome::Failed(failed) => {
-                if failed.direction == Direction::Receive {
-                    self.receive_again(failed.entry)?;
-                }
-                if self.peers.get(failed.qp_num).is_some() {
-                    self.broken(failed.qp_num);
-                }
+                self.broken(failed.qp_num);
+                failed.entry.filter(|_| failed.direction == Direction::Receive)
             }
-            _ => {} // an answer has arrived
+            _ => None, // an answer has arrived
+        };
+        if let Some(buf) = received {
+            self.srq.post_srq_recv(wr::Recv::new(buf))?;
         }
         Ok(())
-    }
-
-    fn receive_again(&mut self, buf: Option<Buf>) -> Result<()> {
-        match buf {
-            Some(buf) => Ok(self.srq.post_srq_recv(wr::Recv::new(buf))?),
-            None => Ok(()),
-        }
     }
 
     /// Processes a message of a client. One that breaks the protocol ends the connection.
     fn on_message(&mut self, qp_num: u32, put: Option<Put>) {
         // After the end has begun, no request is answered.
-        if self.listening.is_none() {
-            return;
-        }
-        let Some(peer) = self.peers.get(qp_num) else { return };
+        let is_open = self.listening.is_some();
+        let Some(peer) = self.peers.get(qp_num).filter(|_| is_open) else { return };
         let Some(put) = put.filter(|_| peer.unanswered < WINDOW) else {
             return self.broken(qp_num);
         };
@@ -332,9 +304,8 @@ impl Target {
 
     /// Checks and stores the bytes that were read.
     fn on_read(&mut self, qp_num: u32, buf: Option<Buf>) {
-        let Some(put) = self.peers.get(qp_num).and_then(|peer| peer.reading.pop_front()) else {
-            return;
-        };
+        let oldest = self.peers.get(qp_num).and_then(|peer| peer.reading.pop_front());
+        let Some(put) = oldest else { return };
         let len = put.from.len() as usize;
         let bytes = buf.as_deref().and_then(|buf| buf.get(..len));
         let status = match bytes.filter(|bytes| sum(bytes) == put.sum) {
@@ -356,32 +327,30 @@ impl Target {
     }
 
     /// Posts the work that waits, until there is no room. What is outstanding then makes room.
-    fn go_on(&mut self) -> Result<()> {
-        while let Some((qp_num, step)) = self.waiting.front() {
-            let qp_num = *qp_num;
-            let Some(Peer { stage: Some(Stage::Up(up)), reading, unanswered, .. }) =
-                self.peers.get(qp_num)
-            else {
-                self.waiting.pop_front();
-                continue;
-            };
-            let posted = match step {
-                Step::Read(put) => {
-                    let Some(mut buf) = self.buffers.take() else { return Ok(()) };
-                    buf.set_len(put.from.len() as usize);
-                    up.qp.post_send(wr::RdmaRead::new(buf, put.from.read()))
+    fn go_on(&mut self) {
+        while let Some(&(qp_num, step)) = self.waiting.front() {
+            let peer = self.peers.get(qp_num);
+            if let Some(Peer { stage: Some(Stage::Up(up)), reading, unanswered, .. }) = peer {
+                let posted = match step {
+                    Step::Read(put) => {
+                        let Some(mut buf) = self.buffers.take() else { return };
+                        buf.set_len(put.from.len() as usize);
+                        let read = up.qp.post_send(wr::RdmaRead::new(buf, put.from.read()));
+                        read.map(|()| reading.push_back(put))
+                    }
+                    Step::Answer(answer) => {
+                        let sent = up.qp.post_send(wr::Send::inline(&answer.to_wire()));
+                        sent.map(|()| *unanswered -= 1)
+                    }
+                };
+                match posted.map_err(|error| error.kind()) {
+                    Ok(()) => {}
+                    Err(PostErrorKind::CqFull { .. }) => return,
+                    // A client that keeps to its window never fills the send queue.
+                    Err(_) => self.broken(qp_num),
                 }
-                Step::Answer(answer) => up.qp.post_send(wr::Send::inline(&answer.to_wire())),
-            };
-            match (posted.map_err(|error| error.kind()), step) {
-                (Ok(()), Step::Read(put)) => reading.push_back(*put),
-                (Ok(()), Step::Answer(_)) => *unanswered -= 1,
-                (Err(PostErrorKind::CqFull { .. }), _) => return Ok(()),
-                // A client that keeps to its window never fills the send queue.
-                (Err(_), _) => self.broken(qp_num),
             }
             self.waiting.pop_front();
         }
-        Ok(())
     }
 }

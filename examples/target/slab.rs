@@ -28,13 +28,12 @@ impl<T> Slab<T> {
         self.by_qp.len()
     }
 
-    /// Fills a slot. Returns `None` if none is free.
-    pub fn insert(&mut self, qp_num: u32, id: IdKey, held: T) -> Option<()> {
-        let at = self.free.pop()?;
+    /// Fills a slot. Panics if none is free.
+    pub fn insert(&mut self, qp_num: u32, id: IdKey, held: T) {
+        let at = self.free.pop().expect("a free slot");
         self.by_qp.insert(qp_num, at);
         self.by_id.insert(id, at);
         self.slots[at] = Some((qp_num, id, held));
-        Some(())
     }
 
     pub fn get(&mut self, qp_num: u32) -> Option<&mut T> {
@@ -42,9 +41,10 @@ impl<T> Slab<T> {
         self.slots[at].as_mut().map(|(_, _, held)| held)
     }
 
-    /// The number of the queue pair that this id connects.
-    pub fn qp_num(&self, id: IdKey) -> Option<u32> {
-        self.slots[*self.by_id.get(&id)?].as_ref().map(|(qp_num, _, _)| *qp_num)
+    /// The contents for this id, and the number of the queue pair.
+    pub fn find(&mut self, id: IdKey) -> Option<(u32, &mut T)> {
+        let at = *self.by_id.get(&id)?;
+        self.slots[at].as_mut().map(|(qp_num, _, held)| (*qp_num, held))
     }
 
     pub fn remove(&mut self, qp_num: u32) -> Option<T> {

@@ -43,9 +43,9 @@ impl World {
     fn connect(&mut self) -> Result<Client> {
         let events = EventChannel::on(&self.fabric)?;
         let from = Some(at("10.0.0.2:0"));
-        let (client, pending) = Client::request(&events, from, at("10.0.0.1:7177"))?;
+        let client = Client::new(&events, from, at("10.0.0.1:7177"))?;
         self.turns()?;
-        let client = client.finish(pending)?;
+        let client = client.finish()?;
         self.turns()?;
         Ok(client)
     }
@@ -118,11 +118,10 @@ fn a_request_before_the_confirmation_is_checked_too() -> Result<()> {
     for _ in 0..2 {
         let events = EventChannel::on(&world.fabric)?;
         let from = Some(at("10.0.0.2:0"));
-        requested.push(Client::request(&events, from, at("10.0.0.1:7177"))?);
+        requested.push(Client::new(&events, from, at("10.0.0.1:7177"))?);
     }
     world.turns()?;
-    let finish = |(client, pending): (Client, _)| client.finish(pending);
-    let mut clients = requested.into_iter().map(finish).collect::<Result<Vec<_>>>()?;
+    let mut clients = requested.into_iter().map(Client::finish).collect::<Result<Vec<_>>>()?;
     for client in &mut clients {
         client.start(64, b"no block")?;
     }
@@ -219,7 +218,7 @@ fn the_waker_ends_it_after_the_answers() -> Result<()> {
     // One turn receives the request and posts its READ. It is answered in a later one.
     world.target.turn(Some(Duration::ZERO))?;
     world.target.waker.wake();
-    world.target.serve()?;
+    while world.target.turn(None)? {}
     assert_eq!(client.answer()?, Answer { tag, status: Status::Stored });
     assert!(client.answer().is_err(), "the target has disconnected");
     assert_eq!(world.target.peers.len(), 0);
@@ -234,14 +233,16 @@ fn a_thousand_connections() -> Result<()> {
     let World { fabric, mut target, clients: _clients, _target } = World::new(1000)?;
     let waker = target.waker.clone();
     std::thread::scope(|scope| {
-        let serving = scope.spawn(move || target.serve().map(|()| target));
+        let serving = scope.spawn(move || -> Result<Target> {
+            while target.turn(None)? {}
+            Ok(target)
+        });
         let used = || -> Result<()> {
             // One channel, because a channel of each client would take a thousand descriptors.
             let events = EventChannel::on(&fabric)?;
             let connect = || {
                 let from = Some(at("10.0.0.2:0"));
-                let (client, pending) = Client::request(&events, from, at("10.0.0.1:7177"))?;
-                client.finish(pending)
+                Client::new(&events, from, at("10.0.0.1:7177"))?.finish()
             };
             let mut clients: Vec<Client> =
                 (0..CONNECTIONS).map(|_| connect()).collect::<Result<_>>()?;

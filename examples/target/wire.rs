@@ -26,9 +26,8 @@ impl Put {
 
     pub fn to_wire(self) -> [u8; Self::WIRE_LEN] {
         let mut wire = [0; Self::WIRE_LEN];
-        wire[..4].copy_from_slice(&MAGIC.to_be_bytes());
-        wire[4..8].copy_from_slice(&self.tag.to_be_bytes());
-        wire[8..12].copy_from_slice(&self.block.to_be_bytes());
+        let words = [MAGIC, self.tag, self.block].map(u32::to_be_bytes);
+        wire[..12].copy_from_slice(words.as_flattened());
         wire[12..20].copy_from_slice(&self.sum.to_be_bytes());
         wire[20..].copy_from_slice(&self.from.to_bytes());
         wire
@@ -38,12 +37,10 @@ impl Put {
     pub fn from_wire(bytes: &[u8]) -> Option<Put> {
         let bytes: &[u8; Self::WIRE_LEN] = bytes.try_into().ok()?;
         let word = |at: usize| Some(u32::from_be_bytes(*bytes[at..].first_chunk()?));
-        if word(0)? != MAGIC {
-            return None;
-        }
         let sum = u64::from_be_bytes(*bytes[12..].first_chunk()?);
         let from = RemoteSlice::from_bytes(bytes[20..].first_chunk()?)?;
-        Some(Put { tag: word(4)?, block: word(8)?, sum, from })
+        let put = Put { tag: word(4)?, block: word(8)?, sum, from };
+        (word(0)? == MAGIC).then_some(put)
     }
 }
 
