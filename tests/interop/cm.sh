@@ -1,6 +1,6 @@
 #!/bin/sh
-# The rdma_cm examples against their C namesakes of rdma-core, in both roles and against themselves; and
-# our rping's server ends as soon as C's, or at most a second later.
+# The rdma_cm examples against their C namesakes of rdma-core, in both roles and against themselves; our
+# rping's server ends as soon as C's, or at most a second later; and the storage target with clients that fail.
 #
 #     cargo build --release --examples
 #     cargo xtask soft-roce -- sh tests/interop/cm.sh "$PWD/target/release/examples"
@@ -216,6 +216,51 @@ else
     failed=$((failed + 1))
 fi
 kill $server
+
+# connected PID: waits until process PID is connected to the target, but no longer than it lives.
+connected() {
+    until rdma resource show cm_id 2>/dev/null | grep 'state CONNECT' | grep -q "pid $1 "; do
+        kill -0 "$1" 2>/dev/null || return 1
+        sleep 0.05
+    done
+}
+
+# The storage target has room for one connection. One client has it and idles, another one is
+# rejected, the first one is killed, and a third one stores two blocks.
+target_case() {
+    target=$(program target rust)
+    port=$((port + 1))
+    mkfifo "$out/serve" "$out/idle"
+    "$target" serve -a "$address:$port" -n 1 <"$out/serve" >"$out/server" 2>&1 &
+    server=$!
+    exec 8>"$out/serve"
+    listening $port $server || return 1
+    "$target" put -a "$address:$port" <"$out/idle" 8>&- >"$out/client" 2>&1 &
+    idle=$!
+    exec 9>"$out/idle"
+    connected $idle || return 1
+    echo no | timeout "$seconds" "$target" put -a "$address:$port" >"$out/client" 2>&1 && return 1
+    grep -q 'all 1 connections of the target are in use' "$out/client" || return 1
+    kill -9 $idle
+    exec 9>&-
+    # The target may not have noticed yet.
+    until head -c 8192 /dev/zero | "$target" put -a "$address:$port" -b 5 >"$out/client" 2>&1; do
+        grep -q 'in use' "$out/client" || return 1
+    done
+    grep -q 'stored 8192 bytes from block 5 on' "$out/client" || return 1
+    exec 8>&-
+    wait $server || return 1
+    grep -q 'accepted: 2, .* stored: 2, refused: 0' "$out/server"
+}
+
+if target_case; then
+    echo "ok    target: one client idles, one is rejected, one is killed, one stores"
+else
+    echo "FAIL  target: one client idles, one is rejected, one is killed, one stores"
+    tail -n 3 "$out/server" "$out/client"
+    failed=$((failed + 1))
+    kill $server $idle 2>/dev/null
+fi
 
 [ "$failed" = 0 ] || {
     echo "$failed failed" >&2

@@ -419,7 +419,7 @@ fn examples() -> Result<()> {
         }
     }
     is_linked_to_no_verbs(&cargo::named(&built, "first_steps")?)?;
-    for name in ["first_steps", "structs", "windows", "forward", "kv", "devinfo"] {
+    for name in ["first_steps", "structs", "windows", "forward", "kv", "devinfo", "target"] {
         example(name, &[])?;
     }
     example("faults", &["42"])?;
