@@ -117,17 +117,21 @@ impl Headers {
         // One comparison skips most headers of other queues.
         let (lowest, highest) = quiet.span();
         let is_theirs = |name: *const CompletionCounter| {
-            (lowest..highest).contains(&name.addr()) && quiet.has(name)
+            name.addr().wrapping_sub(lowest) < highest.wrapping_sub(lowest) && quiet.has(name)
         };
-        let theirs = self.all().filter(|(_, header)| is_theirs(header.posted_to())).take(most);
-        let take = |(address, header): (*mut Header, &Header)| {
-            header.forget_queue();
-            // SAFETY: it was owned by a queue whose completions can no longer return it (`Quiet`),
-            // so we own it, and the handles that it is linked to. The name in its header was
-            // cleared under the lock, so no other thread has it.
-            unsafe { Chain::from_first(address) }
-        };
-        let handles: Vec<_> = theirs.map(take).collect();
+        let mut handles = Vec::new();
+        for (address, header) in self.all() {
+            if is_theirs(header.posted_to()) {
+                header.forget_queue();
+                // SAFETY: it was owned by a queue whose completions can no longer return it
+                // (`Quiet`), so we own it, and the handles that it is linked to. The name in its
+                // header was cleared under the lock, so no other thread has it.
+                handles.push(unsafe { Chain::from_first(address) });
+                if handles.len() == most {
+                    break;
+                }
+            }
+        }
         (!handles.is_empty()).then(|| Orphaned { pool: self.first, handles })
     }
 }

@@ -15,8 +15,8 @@ const RECORDED: &str = "benches/growth.toml";
 
 const HEAD: &str = "\
 # Upper bounds of `cargo xtask growth`, which writes them with --record: instructions of one
-# operation, beside so many others. A commit that records more than before gives the reason in
-# its message.
+# operation when this many other objects exist. If a commit records higher numbers, its message
+# gives the reason.
 
 ";
 
