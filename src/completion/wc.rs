@@ -141,7 +141,8 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     /// thread has the queue pair.
     ///
     /// # Errors
-    /// The completion, if it does not belong to a [selectively signaled](Self::is_selective) queue.
+    /// The completion, if it does not belong to a [selectively signaled](Self::is_selective) queue,
+    /// or if its queue pair is gone.
     pub fn detach(self) -> Result<DetachedCompletion, Self> {
         if !self.is_ring() {
             return Err(self);

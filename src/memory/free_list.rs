@@ -59,7 +59,7 @@ impl FreeList {
 
     /// Takes the slot that was returned last. Returns `None`, and changes nothing, if the list is
     /// empty or another thread interferes; `take_later` handles both. Must not be called after
-    /// `close`, nor while `all` may run.
+    /// `close`.
     #[inline(always)]
     pub fn take(&self) -> Option<NonNull<Header>> {
         self.take_chain(1)

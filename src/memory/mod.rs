@@ -26,7 +26,6 @@ pub(crate) mod buf;
 
 pub(crate) mod parts;
 
-pub(crate) mod kept;
 pub(crate) mod list;
 
 pub(crate) mod any_list;
@@ -49,6 +48,7 @@ pub(crate) mod frozen;
 pub(crate) mod header;
 pub(crate) mod header_slab;
 pub(crate) mod implicit;
+pub(crate) mod kept;
 pub(crate) mod null;
 pub(crate) mod on_demand;
 pub(crate) mod opaque;
