@@ -5,6 +5,8 @@ use proverbs::memory::SplitError;
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 use crate::support::*;
 
@@ -350,15 +352,14 @@ fn threads_share_an_arena() {
     let arena = p.pd.create_arena(1 << 14, 100).unwrap();
     let rounds = if cfg!(miri) { 30 } else { 3000 };
     std::thread::scope(|threads| {
-        for seed in 1..=4_usize {
+        for seed in 1..=4 {
             let arena = arena.clone();
             threads.spawn(move || {
                 println!("seed {seed}");
-                let (mut state, mut bufs) = (seed, Vec::<Buf>::new());
+                let mut random = Pcg64Mcg::seed_from_u64(seed);
+                let mut bufs = Vec::<Buf>::new();
                 for _ in 0..rounds {
-                    // Knuth's multiplier
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    let random = state >> 40;
+                    let random = random.next_u32() as usize;
                     if bufs.len() == 12 || random % 4 == 0 {
                         let Some(last) = bufs.pop() else { continue };
                         assert!(last.iter().all(|&byte| byte == seed as u8));

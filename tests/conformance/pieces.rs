@@ -333,6 +333,34 @@ fn lists_in_flight_hold_their_regions_until_their_queue_ends() {
     drop((cb, pd, dev));
 }
 
+/// C's elements of no bytes mean 2 GiB on some devices, so a list leaves them out.
+/// Proves R3.3.
+#[test]
+fn a_list_leaves_out_empty_elements() {
+    let mut p = Pair::<Rc, Lists>::new();
+    let (from, there) =
+        (region::<LocalWrite>(&p.pd, 64), p.pd.register::<RemoteWrite>(64).unwrap());
+    let piece = |at, len| from.piece(at, len).unwrap();
+    let at = |at: u64| there.remote().slice(at, 8).unwrap().write();
+    let mut empty = p.pool.take().unwrap();
+    empty.set_len(0);
+    p.a.post_send(wr::RdmaWrite::new([piece(9, 0), piece(1, 2), piece(8, 0)], at(0))).unwrap();
+    p.a.post_send(wr::RdmaWrite::new((empty, piece(3, 1)), at(8))).unwrap();
+    p.a.post_send(wr::RdmaWrite::new([piece(5, 0), piece(6, 0)], at(16))).unwrap();
+    let context = p.pool.take().unwrap();
+    p.a.post_send(wr::RdmaWrite::new(piece(7, 0), at(24)).with_context(context)).unwrap();
+    let list: AnyList = [piece(4, 0), piece(5, 3), piece(4, 0)].into_iter().collect();
+    p.a.post_send(wr::RdmaWrite::new(list, at(32))).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 5);
+    let counts: Vec<_> = sent.into_iter().map(|one| one.sent().entry.unwrap().len()).collect();
+    assert_eq!(counts, [3, 2, 2, 2, 3]);
+    assert_eq!(
+        [0, 8, 16, 24, 32].map(|at| bytes(&there, at, 4)),
+        [[1, 2, 0, 0], [3, 0, 0, 0], [0; 4], [0; 4], [5, 6, 7, 0],]
+    );
+    assert_eq!(p.pool.available(), p.pool.count());
+}
+
 /// Datagrams: the GRH goes to the header.
 /// Proves R5.8.
 #[test]
