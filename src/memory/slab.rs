@@ -6,20 +6,20 @@
 //! # Why a buffer has one handle
 //!
 //! A slot of a pool is outside `free_list` exactly while it has a handle. `take` takes the slot out
-//! and creates the handle. `put_back` has the only handle, and enters the slot. (`FreeList` explains
-//! why a slot is taken once, and why writes through the handle are visible to the thread that takes
-//! it next.) In an arena, the same is true for three places together: the lists of `kept`, the spare
-//! slots of `blocks`, whose lock orders the accesses, and `free_list`, for slots that are dropped
-//! while another thread holds that lock.
+//! and creates the handle. `put_back` has the only handle, and enters the slot. (`FreeList`
+//! explains why a slot is taken once, and why writes through the handle are visible to the thread
+//! that takes it next.) In an arena, the same is true for three places together: the lists of
+//! `kept`, the spare slots of `blocks`, whose lock orders the accesses, and `free_list`, for slots
+//! that are dropped while another thread holds that lock.
 //!
 //! # Why the memory is freed once, and after the last handle
 //!
 //! While a `SlabOwner` exists, which is part of a pool or an arena, handles are not counted: taking
 //! or dropping a buffer only changes these places. The last `SlabOwner` closes them and so
 //! determines how many slots are out. From then on `left` counts them: each handle that is dropped
-//! finds them closed and decrements the count. The last of them, or the closing if no slot
-//! is out, frees the memory. Its accesses come after the accesses of all others, which the count
-//! makes visible (AcqRel).
+//! finds them closed and decrements the count. The last of them, or the closing if no slot is out,
+//! frees the memory. Its accesses come after the accesses of all others, which the count makes
+//! visible (AcqRel).
 //!
 //! Before that, `left` counts the `SlabOwner`s. It is not read between the drop of the last of them
 //! and the closing, so it is set there to the number of slots, plus one for the closing itself.
