@@ -99,12 +99,10 @@ impl Queue {
         while let Some(buf) = completions.take() {
             qp.post_recv(wr::Recv::new(buf))?;
         }
-        let mut slots: Vec<Slot> = (0..depth).map(|_| Slot::default()).collect();
+        let slots = (0..depth).map(|_| Slot::default()).collect();
         let memory = match qp.alloc_mw() {
-            Ok(window) => {
-                slots[0].window = Some(window);
-                Memory::Windowed(pd.register(count * size)?)
-            }
+            Ok(_) => Memory::Windowed(pd.register(count * size)?),
+            Err(error) if error.errno() != Some(libc::EOPNOTSUPP) => return Err(error.into()),
             // No windows, as on siw.
             Err(_) => Memory::Keyed(pd.register(count * size)?),
         };
