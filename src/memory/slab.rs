@@ -438,15 +438,15 @@ impl<C> Slab<C> {
     pub(super) unsafe fn put_later(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
         // SAFETY: the slab exists until the handle is given up.
         let slab = unsafe { this.as_ref() };
-        if let Some(arena) = &slab.arena
-            && let Some(list) = arena.kept.list(slab.index(slot.cast()))
-        {
-            // SAFETY: the caller has the only handle, and gives it up if it is entered. Then
-            // nothing is accessed any more.
-            if unsafe { list.put(slot.cast()) || list.put_later(slot.cast()) } {
-                return;
+        if let Some(ArenaBytes { kept, .. }) = &slab.arena {
+            if let Some(list) = kept.list(slab.index(slot.cast())) {
+                // SAFETY: the caller has the only handle, and gives it up if it is entered. Then
+                // nothing is accessed any more.
+                if unsafe { list.put(slot.cast()) || list.put_later(slot.cast()) } {
+                    return;
+                }
+                kept.undo();
             }
-            arena.kept.undo();
         }
         // SAFETY: the contract of this function.
         unsafe { Self::put_last(slot, this) }
@@ -461,18 +461,17 @@ impl<C> Slab<C> {
     unsafe fn put_last(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
         // SAFETY: the slab exists until the handle is given up.
         let slab = unsafe { this.as_ref() };
-        if let Some(arena) = &slab.arena
-            && let Some(mut blocks) = try_lock(&arena.blocks)
-            && !blocks.is_closed
-        {
-            // The handle is given up here. The slab exists until the lock is released, because
-            // closing it takes the lock.
-            blocks.give(slab.index(slot.cast()));
-            if arena.kept.is_full() {
-                arena.kept.all().for_each(|slot| blocks.give(slab.index(slot)));
+        if let Some(ArenaBytes { kept, blocks }) = &slab.arena {
+            if let Some(mut blocks) = try_lock(blocks).filter(|blocks| !blocks.is_closed) {
+                // The handle is given up here. The slab exists until the lock is released, because
+                // closing it takes the lock.
+                blocks.give(slab.index(slot.cast()));
+                if kept.is_full() {
+                    kept.all().for_each(|slot| blocks.give(slab.index(slot)));
+                }
+                // More than one, so that they become fewer.
+                return slab.free_late(&mut blocks, 16);
             }
-            // More than one, so that they become fewer.
-            return slab.free_late(&mut blocks, 16);
         }
         // SAFETY: the handle is given up to `free_list`, after which neither it nor the slab is
         // accessed. If `free_list` is closed, we own the header until it is given up as a part of
