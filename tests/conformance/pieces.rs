@@ -349,7 +349,7 @@ fn a_list_leaves_out_empty_elements() {
     p.a.post_send(wr::RdmaWrite::new([piece(5, 0), piece(6, 0)], at(16))).unwrap();
     let context = p.pool.take().unwrap();
     p.a.post_send(wr::RdmaWrite::new(piece(7, 0), at(24)).with_context(context)).unwrap();
-    let list: AnyList = [piece(4, 0), piece(5, 3), piece(4, 0)].into_iter().collect();
+    let list: AnyList = [piece(5, 3), piece(4, 0), piece(4, 0)].into_iter().collect();
     p.a.post_send(wr::RdmaWrite::new(list, at(32))).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 5);
     let counts: Vec<_> = sent.into_iter().map(|one| one.sent().entry.unwrap().len()).collect();
