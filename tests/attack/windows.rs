@@ -130,7 +130,7 @@ fn writes(p: &mut Pair<Rc, Any>, to: RemoteSpan) -> Result<(), WcStatus> {
 /// Proves R6.11.
 #[test]
 fn a_region_that_is_dropped_while_its_window_is_bound() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.12");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = bound(&mut p, &region);
@@ -445,6 +445,7 @@ fn a_bind_that_is_not_waited_for() {
 /// outlive it.
 #[test]
 fn windows_on_another_thread() {
+    fails_on!(IwarpOtherwise, "R24.12");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();

@@ -46,7 +46,7 @@ fn a_receiver_that_is_never_ready() {
 /// Proves R8.10, R10.9.
 #[test]
 fn a_peer_that_does_not_answer() {
-    fails_on!(Siw, "R24.12");
+    fails_on!(IwarpOtherwise, "R24.12");
     let wish = Wish { timeout: Timeout::exponent(10).unwrap(), retry_cnt: 1, ..Wish::new() };
     let Pair { mut a, b, mut ca, pool, dev, cb, pd } = Pair::<Rc>::with(&wish);
     b.destroy().unwrap();
@@ -98,7 +98,7 @@ fn keys_and_ranges_that_the_peer_did_not_grant() {
 /// Proves R6.7.
 #[test]
 fn the_device_checks_the_rights_of_the_region() {
-    fails_on!(Siw, "R24.12");
+    fails_on!(IwarpOtherwise, "R24.12");
     // Keys whose region grants fewer rights than the type that the peer assumed.
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteRead>(64).unwrap();

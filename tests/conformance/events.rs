@@ -150,7 +150,7 @@ fn another_thread_wakes_the_sleeper() {
 /// Ends: CompletionChannel::wait.
 #[test]
 fn errors_wake_a_sleeper_too() {
-    fails_on!(Siw, "R24.12");
+    fails_on!(IwarpOtherwise, "R24.12");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let nowhere = RemoteSlice::<RemoteWrite>::from_parts(4096, 8, 0xdead_0000);
@@ -226,7 +226,7 @@ fn failures_wake_a_sleeper_for_solicited_completions() {
 /// Proves R13.5.
 #[test]
 fn failed_sends_wake_if_the_device_says_so() {
-    fails_on!(Siw, "R13.5");
+    fails_on!(IwarpOtherwise, "R24.12");
     let Waiting { p, mut to, mut cq, mut channel } = waiting();
     let dead = p.a.to_error().unwrap();
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());

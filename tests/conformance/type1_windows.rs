@@ -123,7 +123,7 @@ fn a_window_is_bound_repeatedly() {
 /// Proves R19.8.
 #[test]
 fn the_previous_key_gives_no_access() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.12");
     const BINDS: usize = if cfg!(miri) { 3 } else { 258 };
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -348,7 +348,7 @@ fn only_a_bind_invalidates_a_key() {
 /// The window has its own rights, also for relaxed memory (R18.41).
 #[test]
 fn a_window_has_its_own_rights() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.12");
     let mut p = Pair::<Rc, Any>::new();
     let relaxed = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();

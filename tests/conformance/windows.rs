@@ -136,7 +136,7 @@ pub fn held(region: &Open, at: usize) -> [u8; 8] {
 /// Proves R1.8, R19.1.
 #[test]
 fn a_window_is_bound_repeatedly() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.12");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(256).unwrap();
@@ -355,7 +355,7 @@ fn two_binds_and_a_message_in_one_post() {
 /// Proves R6.11, R19.1.
 #[test]
 fn dropping_a_bound_window_invalidates_its_key() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.12");
     fails_on!(KeptRegions);
     for destroys in [false, true] {
         let mut p = Pair::<Rc, Any>::new();
@@ -378,7 +378,7 @@ fn dropping_a_bound_window_invalidates_its_key() {
 /// be dropped (R6.11, R11.8).
 #[test]
 fn a_dropped_region_ends_with_its_window() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.12");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let bound = bound::<RemoteWrite>(&mut p, &region, 0..64);
@@ -397,7 +397,7 @@ fn a_dropped_region_ends_with_its_window() {
 /// Proves R19.7.
 #[test]
 fn a_window_has_its_own_rights() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.12");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let bound = bound::<RemoteRead>(&mut p, &region, 0..64);
@@ -432,7 +432,7 @@ fn a_window_to_relaxed_memory() {
 /// Proves R19.7.
 #[test]
 fn a_window_has_its_own_bounds() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.12");
     for at in [0, 16, 20] {
         let mut p = Pair::<Rc, Any>::new();
         let region: Open = p.pd.register(64).unwrap();
@@ -595,7 +595,7 @@ fn a_flushed_request_may_have_happened() {
 /// Proves R19.4.
 #[test]
 fn a_window_belongs_to_one_queue_pair() {
-    fails_on!(Iwarp, "R24.6");
+    fails_on!(IwarpOtherwise, "R24.12");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();

@@ -33,6 +33,16 @@ impl State {
         Ok(())
     }
 
+    /// The device ended the connection of a queue pair, which its id reports.
+    pub(crate) fn lose_connection(&mut self, qp: u32) {
+        let is_of =
+            |id: &Id| id.qp_num == qp && matches!(id.phase, Phase::Connected | Phase::Leaving);
+        let number = self.cm.ids.iter().find(|(_, id)| is_of(id)).map(|(number, _)| *number);
+        if let Some(number) = number {
+            self.is_over(number);
+        }
+    }
+
     /// Notifies the peer that this side disconnected.
     fn leave_peer(&mut self, number: u32) {
         let Some(peer) = self.cm.ids.get(&number).and_then(|id| id.peer) else { return };

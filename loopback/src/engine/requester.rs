@@ -2,11 +2,12 @@
 
 use crate::engine::responder::Reply;
 use crate::engine::sends::{Fate, Outcome};
-use crate::objects::qp::Cause;
+use crate::objects::qp::{Cause, Qp};
 use crate::state::State;
 use crate::words::contract::broken;
 use crate::words::limits;
 use crate::words::transport::Transport;
+use crate::words::world::Link;
 use crate::words::wr::{Message, Op, Payload, Send};
 use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::types::ibv_wc_status as status;
@@ -49,6 +50,20 @@ impl State {
         if transport == Transport::Uc {
             // Success means only that the message left.
             return Outcome::Done { length };
+        }
+        let is_over = match &reply {
+            Reply::NotReady | Reply::Refused(_) => true,
+            Reply::Lost => self.peer(number).is_none(),
+            Reply::Late | Reply::Done(_) => false,
+        };
+        if self.world.link == Link::Iwarp && is_over {
+            self.end_stream(number);
+            return match reply {
+                Reply::Refused(cause) if wr.op.fetches() => Outcome::Failed(cause),
+                _ if wr.op.fetches() => Outcome::Failed(status::IBV_WC_WR_FLUSH_ERR),
+                // TCP took the message (R24.12).
+                _ => Outcome::Done { length },
+            };
         }
         match reply {
             Reply::Lost => Outcome::Wait(Cause::Lost),
@@ -115,6 +130,17 @@ impl State {
             // expected one.
             && (qp.shape.transport == Transport::Uc || qp.attributes.sq_psn == peer.attributes.rq_psn);
         reached.then_some(to)
+    }
+
+    /// Ends an iWARP connection: its queue pairs enter ERR, and their ids are disconnected.
+    fn end_stream(&mut self, number: u32) {
+        let to = self.qps.get(&number).map(|qp| qp.attributes.dest_qpn);
+        let is_connected = |qp: &&Qp| qp.attributes.dest_qpn == number && qp.phase != Phase::Reset;
+        let to = to.filter(|to| self.qps.get(to).as_ref().is_some_and(is_connected));
+        for qp in [Some(number), to].into_iter().flatten() {
+            self.enter(qp, Phase::Err);
+            self.lose_connection(qp);
+        }
     }
 
     /// Both sides count the packets of a message.
