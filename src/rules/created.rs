@@ -80,7 +80,7 @@ impl<T: Transport> Serves<T> for T {}
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a shared receive queue of `{Self}` entries serves no queue pair of `{E}` entries",
-    label = "its receives are `{Self}`, those of the profile `{E}`",
+    label = "its receives are `{Self}`, but the profile's entries are `{E}`",
     note = "create the shared receive queue with the entry type of the profile, or use a profile with `entry: {Self}`"
 )]
 pub trait ReceivedAs<E: Entry>: Entry {}

@@ -138,7 +138,7 @@ impl NamesPeer for Uc {}
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair has one peer: its sends name no destination, and it takes no address handles",
     label = "leave `.to(..)` and address handles out: they are for UD and SRD queue pairs only",
-    note = "on RC and UC the destination is that of the connection"
+    note = "on RC and UC the connection determines the destination"
 )]
 pub trait TakesDestinations: Transport {}
 
@@ -161,7 +161,7 @@ impl NamesSrqs for Xrc {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` queue pairs are not created by this call",
     label = "this is for RC, UC and UD queue pairs",
-    note = "SRD queue pairs, which keep no order, are created by `create_qp` alone, with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>`",
+    note = "only `create_qp` creates SRD queue pairs, which keep no order: with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>`",
     note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `XrcDomain::create_srq` and `XrcDomain::create_target` make what XRC has"
 )]
 pub trait HasBothQueues: KeepsOrder {}
@@ -202,7 +202,7 @@ impl<M: CompletesEach> SignaledOn<M> for AlwaysSignaled {}
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "BIND_MW and LOCAL_INV of a window cannot be posted to a `{Self}` queue pair",
-    label = "no completion of its own would say what became of the window",
+    label = "without its own completion, the program would not know the window's state",
     note = "use a profile with `SignalAll`, which is the default (R19.2)"
 )]
 pub trait CompletesEach: Signaling {}
@@ -308,7 +308,7 @@ impl CanFail for Err {}
 #[diagnostic::on_unimplemented(
     message = "options of a connection cannot be set in QP state `{Self}`",
     label = "the queue pair is in state `{Self}`",
-    note = "set them in RESET or INIT: the device takes them on its way to RTR"
+    note = "set them in RESET or INIT: the device uses them in the transition to RTR"
 )]
 pub trait TakesEce: State {}
 
@@ -368,7 +368,7 @@ impl UsesOwnQueue for OwnRq {}
 #[diagnostic::on_unimplemented(
     message = "a queue pair that was created elsewhere cannot be used with extended posting",
     label = "the profile's `Posting` is `{Self}`",
-    note = "nobody can ask which operations it was created for: use a profile with `posting: OrdinaryPosting`"
+    note = "the operations that it was created for are not known: use a profile with `posting: OrdinaryPosting`"
 )]
 pub trait UsesPostSend: Posting {}
 

@@ -17,7 +17,7 @@ impl TakesDestinations for Srd {}
 #[diagnostic::on_unimplemented(
     message = "messages of a `{Self}` queue pair keep no order, which is relied on here",
     label = "`{Self}` keeps no order",
-    note = "in a list of run-time length is no plain WRITE, since what follows it may arrive first: post WRITEs by `post_send!`, which sees what follows them, or one by one; or let each tell of itself, as an `RdmaWriteWithImm` (R27.4)"
+    note = "a list of run-time length cannot have a plain WRITE, because a later work request may arrive first: post WRITEs with `post_send!`, which checks the ones after them, or individually; or use `RdmaWriteWithImm` (R27.4)"
 )]
 pub trait KeepsOrder: Transport {}
 
@@ -67,7 +67,7 @@ impl ForSrd for ExtendedPosting<(Srd, RdmaWrite)> {}
 #[diagnostic::on_unimplemented(
     message = "RDMA WRITE cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{Self}`",
-    note = "older SRD devices have none, so it is asked for by name: use a profile with `posting: ExtendedPosting<(Srd, wr::RdmaWrite)>`"
+    note = "older SRD devices do not have it, so the profile must request it: use a profile with `posting: ExtendedPosting<(Srd, wr::RdmaWrite)>`"
 )]
 pub trait Writes: Posting {}
 
@@ -83,7 +83,7 @@ impl Writes for ExtendedPosting<(Srd, RdmaWrite)> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot follow `{B}` in one post to a `{T}` queue pair",
     label = "it may arrive before the WRITE does",
-    note = "`{T}` keeps no order, so it proves nothing of the WRITE: wait for the completion of the WRITE and post this then, or let the WRITE tell of itself, as an `RdmaWriteWithImm` (R27.4)"
+    note = "`{T}` keeps no order, so it does not prove that the WRITE has arrived: post it after the completion of the WRITE, or use `RdmaWriteWithImm` for the WRITE (R27.4)"
 )]
 pub trait MayFollow<B, T: Transport>: Opcode {}
 
@@ -98,7 +98,7 @@ impl<O: Opcode> MayFollow<(), Srd> for O {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a list of run-time length on a `{T}` queue pair",
     label = "what follows it may arrive before the WRITE does",
-    note = "`{T}` keeps no order: post WRITEs by `post_send!`, which sees what follows them, or one by one; or let each tell of itself, as an `RdmaWriteWithImm` (R27.4)"
+    note = "`{T}` keeps no order: post WRITEs with `post_send!`, which checks the work requests after them, or individually; or use `RdmaWriteWithImm` (R27.4)"
 )]
 pub trait AllowedInList<T: Transport>: Opcode {}
 

@@ -1,4 +1,4 @@
-// Proves R16.21, rdma_migrate_id(3): an id is migrated while nobody uses it.
+// Proves R16.21, rdma_migrate_id(3): an id is migrated while it is not in use.
 // Enforced by `migrate_to`, which takes the id.
 use proverbs::cm::*;
 

@@ -1,4 +1,4 @@
-// Proves R16.10, R16.11: the blocking completion calls need queues of their own.
+// Proves R16.10, R16.11: the blocking completion calls need separate completion queues.
 // Enforced by `Ep`, which owns its completion queues; `Connection` does not.
 use proverbs::cm::*;
 

@@ -1,4 +1,4 @@
-// Proves R16.9, rdma_create_id(3): the transport of a queue pair is that of the id's port space.
+// Proves R16.9, rdma_create_id(3): the id's port space determines the transport of its queue pair.
 // Enforced by `connect` of a TCP id, which takes an RC queue pair.
 use proverbs::{cm::*, prelude::*};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// Proves R19.2, ibv_post_send(3): the completion of a bind says what became of its window.
+// Proves R19.2, ibv_post_send(3): the completion of a bind returns its window.
 // Enforced by `SignaledOn` and `MayBeSignaled`.
 use proverbs::memory::{BoundWindow, MemoryWindow, Windowed};
 use proverbs::prelude::*;

@@ -1,5 +1,5 @@
 // Proves R17.1: what may not leave its thread does not leave it through a queue either.
-// Enforced by the absence of `Send`: a queue is no freer than what it gives back.
+// Enforced by the absence of `Send`: a queue is `Send` only if its entries are.
 use proverbs::prelude::*;
 
 type Mine = Buf<std::rc::Rc<()>>;

@@ -1,4 +1,4 @@
-// Proves R11.1, ibv_post_send(3): what travels through a wr_id is one of the crate's own handles.
+// Proves R11.1, ibv_post_send(3): a wr_id always carries a handle of this crate.
 // Enforced by `Entry`, which is sealed.
 use proverbs::memory::Owned;
 

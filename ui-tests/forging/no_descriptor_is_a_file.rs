@@ -1,6 +1,6 @@
 // Proves R13.1: safe code watches descriptors, and reads, writes or changes none.
-// Enforced by lending them as numbers (`AsRawFd`, no `AsFd`): who reads one takes an event
-// that nobody acknowledges.
+// Enforced by lending them as numbers (`AsRawFd`, no `AsFd`): a reader of one would take an
+// event that is then never acknowledged.
 use std::os::fd::AsFd;
 
 use proverbs::{cm, prelude::*};

@@ -11,7 +11,7 @@ fn of_another<'a>(
     OnSrq { srq: other.srq, ..one }
 }
 
-// What the verb is given.
+// The arguments of the verb.
 fn parts(with: impl CreatedWith<Rc, DefaultProfile>) {
     with.parts();
 }

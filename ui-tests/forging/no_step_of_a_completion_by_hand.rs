@@ -1,4 +1,4 @@
-// Proves R11.1: only a completion says what became of an entry, and how long it is.
+// Proves R11.1: only a completion returns an entry and sets its length.
 // Enforced by `unsafe` methods of `Entry`, which the crate calls where it has the completion.
 use proverbs::memory::Entry;
 

@@ -1,4 +1,4 @@
-// Proves R3.1, ibv_post_send(3): inline data is told in an element, for which a slot needs room.
+// Proves R3.1, ibv_post_send(3): inline data needs an element, so a slot must have one.
 // Enforced by `Sges<1>` of `SendSlots::new`.
 use proverbs::prelude::*;
 

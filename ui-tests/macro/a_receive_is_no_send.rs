@@ -1,4 +1,4 @@
-// Proves R9.1, ibv_post_send(3): a receive is no send.
+// Proves R9.1, ibv_post_send(3): a receive cannot be posted as a send.
 // Enforced by `WorkRequest`.
 use proverbs::prelude::*;
 

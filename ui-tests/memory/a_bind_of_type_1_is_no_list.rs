@@ -1,4 +1,4 @@
-// Proves R19.8: a verb of its own binds a window of type 1, on RC; its completion is told.
+// Proves R19.8: a separate verb binds a window of type 1, on RC, and its bind is signaled.
 // Enforced by `bind_mw`, which takes `MwBind` where `BindMw: PostOn<T>`, and by `SignaledOn`.
 use proverbs::memory::{Type1Window, Windowed};
 use proverbs::prelude::*;

@@ -1,5 +1,5 @@
-// Proves R19.5: of a window that came back nobody knows yet what its work request did.
-// Enforced by `WindowEntry`, which is no window.
+// Proves R19.5: the result of a window's work request is unknown until it is checked.
+// Enforced by `WindowEntry`, which is not a window.
 use proverbs::memory::{WindowEntry, Windowed};
 use proverbs::prelude::*;
 

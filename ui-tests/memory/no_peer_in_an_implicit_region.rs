@@ -1,4 +1,4 @@
-// Proves R20.7: no peer is let into all memory of the process, and nobody writes what is sent.
+// Proves R20.7: peers have no access to all memory of the process, and sent memory is not written.
 // Enforced by `ImplicitRegion`, which has no key for others, and by `ImplicitBuf`, which is read-only.
 use proverbs::memory::{ImplicitBuf, ImplicitRegion, SharedMapping};
 use proverbs::prelude::*;

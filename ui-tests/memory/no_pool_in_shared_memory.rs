@@ -1,4 +1,4 @@
-// Proves R18.2, ibv_reg_mr(3): what other processes can write is no slice, so it makes no pool.
+// Proves R18.2, ibv_reg_mr(3): memory that other processes can write is never a slice, so it cannot be a pool.
 // Enforced by `CanBeSlices`.
 use proverbs::memory::SharedMapping;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// Proves R18.2, ibv_reg_mr(3): a program does not say of memory that it never changes.
+// Proves R18.2, ibv_reg_mr(3): a program cannot declare that memory never changes.
 // Enforced by `NeverChanges`, which is sealed.
 use std::ptr::NonNull;
 
@@ -6,7 +6,7 @@ use proverbs::memory::{Memory, NeverChanges, Private, Writable};
 
 struct Mine(Box<[u8]>);
 
-// SAFETY: the bytes are the box's.
+// SAFETY: the box owns the bytes.
 unsafe impl Memory for Mine {
     type Sharing = Private;
     type Protection = Writable;

@@ -1,5 +1,5 @@
 // Proves R18.1: by the type of its memory the memory comes back, and is written or not.
-// Enforced by invariance: a region in a subtype of its memory is none.
+// Enforced by invariance: a region of a subtype of its memory is another type.
 use proverbs::memory::ExternalMemory;
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// Proves R18.2, ibv_reg_mr(3): what somebody can write is no slice that is shared.
+// Proves R18.2, ibv_reg_mr(3): memory that a peer or a process can write cannot be shared as a slice.
 // Enforced by `NeverChanges`.
 use proverbs::memory::{ReadOnly, SharedMapping};
 use proverbs::prelude::*;

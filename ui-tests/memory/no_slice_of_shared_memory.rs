@@ -1,4 +1,4 @@
-// Proves R18.2, ibv_reg_mr(3): what other processes can write is no slice, registered or not.
+// Proves R18.2, ibv_reg_mr(3): memory that other processes can write is never a slice, registered or not.
 // Enforced by `SliceOfRegion`, and by what `SharedMapping` does not implement.
 use proverbs::memory::SharedMapping;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// Proves R6.3: nobody writes read-only memory: not this program, nor the device for it.
+// Proves R6.3: neither the program nor the device writes to read-only memory.
 // Enforced by `CanBeWritten`.
 use proverbs::memory::{ReadOnly, ReadOnlyBuf, SharedMapping};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// A mistake: the program reads a buffer that is with the device.
+// A mistake: the program reads a buffer that the device owns.
 use proverbs::prelude::*;
 
 fn send(qp: &mut QueuePair<Rc, Rts>, buf: Buf) -> Result<(), PostError<Buf>> {

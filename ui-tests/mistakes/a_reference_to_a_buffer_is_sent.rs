@@ -1,4 +1,4 @@
-// A mistake: the program sends a reference to a buffer, which its owner could change meanwhile.
+// A mistake: the program sends a reference to a buffer, whose owner could change it during the send.
 use proverbs::prelude::*;
 
 fn send(qp: &mut QueuePair<Rc, Rts>, buf: Buf) -> Result<(), PostError<Buf>> {

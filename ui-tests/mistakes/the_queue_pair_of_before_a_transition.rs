@@ -1,4 +1,4 @@
-// A mistake: the program goes on with the queue pair that `modify` took.
+// A mistake: the program uses the queue pair that `modify` took.
 use proverbs::prelude::*;
 
 fn connect(qp: QueuePair<Rc, Init>, rtr: RcRtr) -> Result<u32, proverbs::Error> {

@@ -1,4 +1,4 @@
-// Proves R17.1: buffers whose context stays on its thread are of a queue pair that does.
+// Proves R17.1: if the context of its buffers is not `Send`, neither is the queue pair.
 // Enforced by `Send`, which asks it of the entries.
 
 use proverbs::completion::CqHandle;

@@ -1,4 +1,4 @@
-//! What is legal: a twin of each test in `ui-tests`, as near to it as the rule allows.
+//! Legal programs: a twin of each test in `ui-tests`, as similar as the rule allows.
 
 #![allow(dead_code)] // compiled, never called
 

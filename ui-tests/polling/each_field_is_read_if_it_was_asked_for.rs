@@ -1,4 +1,4 @@
-// Proves R14.4, ibv_create_cq_ex(3): each field is read if it was asked for.
+// Proves R14.4, ibv_create_cq_ex(3): each field that the queue was created for is readable.
 // Enforced by `HasField`.
 use proverbs::completion::{CompletionQueueEx, CompletionWallclock};
 

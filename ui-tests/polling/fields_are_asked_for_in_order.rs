@@ -1,4 +1,4 @@
-// Proves R14.4: a completion queue is asked for fields that there are, each once.
+// Proves R14.4: a completion queue is created with existing fields, each named once.
 // Enforced by `F: WcFields`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// Proves R14.5: fields are those of the completion polled, until the next poll.
+// Proves R14.5: fields are readable until the next poll.
 // Enforced by `ReadFields<'cq, F>`, which borrows the completion queue.
 use proverbs::completion::{CompletionQueueEx, CompletionTs};
 

@@ -1,4 +1,4 @@
-// Proves R14.4, ibv_create_cq_ex(3): only fields that were asked for are read.
+// Proves R14.4, ibv_create_cq_ex(3): only fields that the queue was created for are readable.
 // Enforced by `F: HasField<..>` on the readers.
 use proverbs::completion::{CompletionQueueEx, CompletionTs};
 

@@ -1,5 +1,5 @@
-// Proves R11.1, ibv_create_qp(3): the wr_ids of a raw shared receive queue are the program's, and a
-// queue pair with bookkeeping would take them for buffers. Enforced by `ReceivedAs`, `Owned`.
+// Proves R11.1, ibv_create_qp(3): the program chooses the wr_ids of a raw shared receive queue, and a
+// queue pair with bookkeeping would treat them as buffers. Enforced by `ReceivedAs`, `Owned`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;
 use proverbs::qp::Max;

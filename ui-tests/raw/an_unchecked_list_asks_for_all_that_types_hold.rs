@@ -1,4 +1,4 @@
-// Proves R1.1, R1.2, R2.1, R2.4, R4.6, ibv_post_send(3): only buffers and order are the caller's.
+// Proves R1.1, R1.2, R2.1, R2.4, R4.6, ibv_post_send(3): the caller is responsible only for buffers and order.
 // Enforced by `PostOn<T>`, `Addressed<T>`, `FenceOn<T>`, `SignaledOn<M>`, `IssuedBy<I>`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// Proves R15.2, ibv_wr_post(3): what a queue pair of others was created for, nobody can ask.
+// Proves R15.2, ibv_wr_post(3): the operations of a foreign queue pair are not known.
 // Enforced by `UsesPostSend`.
 use std::ptr::NonNull;
 

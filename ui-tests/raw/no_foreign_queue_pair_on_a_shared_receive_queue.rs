@@ -1,4 +1,4 @@
-// Proves R7.1, ibv_create_qp(3): a foreign queue pair has a receive queue of its own.
+// Proves R7.1, ibv_create_qp(3): a foreign queue pair has its own receive queue.
 // Enforced by `UsesOwnQueue`.
 use proverbs::prelude::*;
 use proverbs::raw::ibv_qp;

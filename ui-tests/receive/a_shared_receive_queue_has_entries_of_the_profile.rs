@@ -1,4 +1,4 @@
-// Proves R11.1, ibv_create_qp(3): a queue pair's completions are of its shared receive queue's entries.
+// Proves R11.1, ibv_create_qp(3): a queue pair and its shared receive queue have one entry type.
 // Enforced by `ReceivedAs`.
 use proverbs::prelude::*;
 

@@ -13,7 +13,7 @@ fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
     let _ = pd.create_qp::<Srd, Stream>(cq, cq, depth);
 }
 
-// The peer is told by a SEND that what was written before is there.
+// A SEND announces the data of the WRITE to the peer.
 fn published(qp: &mut Qp, to: wr::Destination, data: Buf, at: RemoteSlice<RemoteWrite>) {
     let data = wr::RdmaWrite::new(data, at.write()).to(to);
     post_send!(qp, [data, wr::Send::inline(b"it is there").to(to)]).unwrap();

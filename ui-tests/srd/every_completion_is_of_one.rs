@@ -1,4 +1,4 @@
-// Proves R27.3: a completion says nothing of the work requests before its own.
+// Proves R27.3: a completion does not cover earlier work requests.
 // Enforced by `TellsOfEach`.
 use proverbs::prelude::*;
 

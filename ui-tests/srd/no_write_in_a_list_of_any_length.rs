@@ -1,4 +1,4 @@
-// Proves R27.4: a list of run-time length has no WRITE that another could tell of.
+// Proves R27.4: a list of run-time length has no WRITE that a later message could announce.
 // Enforced by `AllowedInList`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

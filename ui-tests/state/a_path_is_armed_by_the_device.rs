@@ -1,4 +1,4 @@
-// Proves R24.10, ibv_modify_qp(3): ARMED is what a device says, and nothing that is asked of it.
+// Proves R24.10, ibv_modify_qp(3): only the device sets ARMED; a program cannot request it.
 // Enforced by `Migration`, which has what a program may ask for.
 use proverbs::prelude::*;
 use proverbs::qp::{Migration, MigrationState, RcReturn, RcRtsOptional};

@@ -1,4 +1,4 @@
-// Proves R8.2, R8.3, ibv_modify_qp(3): attributes are those of the transport.
+// Proves R8.2, R8.3, ibv_modify_qp(3): each transport has its own attributes.
 // Enforced by `Transition`.
 use proverbs::prelude::*;
 

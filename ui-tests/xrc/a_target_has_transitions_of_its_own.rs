@@ -1,4 +1,4 @@
-// Proves R26.3, ibv_modify_qp(3): a target has transitions of its own.
+// Proves R26.3, ibv_modify_qp(3): a target has its own transitions.
 // Enforced by `TargetTransition<S>` and `Transition<T, S, P>`.
 use proverbs::prelude::*;
 use proverbs::qp::{XrcTarget, XrcTargetRtr};

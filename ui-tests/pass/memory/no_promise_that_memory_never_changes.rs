@@ -6,7 +6,7 @@ use proverbs::prelude::*;
 
 struct Mine(Box<[u8]>);
 
-// SAFETY: the bytes are the box's.
+// SAFETY: the box owns the bytes.
 unsafe impl Memory for Mine {
     type Sharing = Private;
     type Protection = ReadOnly;

@@ -10,7 +10,7 @@ fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
     let _ = pd.create_qp::<Srd, Spread>(cq, cq, depth);
 }
 
-// The WRITE tells of itself.
+// The WRITE announces itself.
 fn published(qp: &mut Qp, to: wr::Destination, data: Buf, at: RemoteSlice<RemoteWrite>) {
     let data = wr::RdmaWriteWithImm::new(data, at.write(), 7).to(to);
     post_send!(qp, [data, wr::Send::inline(b"and more").to(to)]).unwrap();
