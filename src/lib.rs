@@ -125,7 +125,7 @@
 #![allow(clippy::result_large_err)]
 
 extern crate self as proverbs;
-#[macro_use(impl_debug)]
+#[macro_use(impl_debug, or_refused)]
 extern crate proverbs_sys as sys;
 
 #[macro_use]

@@ -1,7 +1,6 @@
 //! The calls by which a test controls and queries its fabric.
 
 use std::ffi::c_int;
-use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,11 +117,7 @@ impl Fabric {
     }
 }
 
-impl fmt::Debug for Fabric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fabric").finish_non_exhaustive()
-    }
-}
+proverbs_sys::impl_debug!(Fabric, |_| "Fabric {{ .. }}");
 
 impl Fabric {
     /// Stops the clock of the fabric: from now on only [`advance`](Self::advance) moves it.

@@ -98,9 +98,8 @@ impl<M: Mode> Request<Tcp, M> {
     ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
         // If the program removed the parameters, the peer requests nothing.
         let peer = self.peer.unwrap_or_default();
-        if let Err(error) = self.prepare(&mut qp, param.ece, &peer) {
-            return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
-        }
+        let prepared = self.prepare(&mut qp, param.ece, &peer);
+        or_refused!(NotAccepted::Unanswered { request: self, qp }, prepared);
         let Request { mut id, private_data, .. } = self;
         match id.answer(qp, param, &peer) {
             Ok(qp) => Ok(Accepted { id: id.to(), qp, peer, private_data }),
@@ -146,17 +145,13 @@ impl<M: Mode> CmId<Tcp, Requested, M> {
         };
         if id.is_iwarp() {
             // The kernel moves the queue pair during the call.
-            return match accept(id) {
-                Ok(()) => brought_up(VERB, qp, tuning.initiator_depth),
-                Err(error) => Err(Refused::new(qp.give_up(), error)),
-            };
+            or_refused!(qp.give_up(), accept(id));
+            return brought_up(VERB, qp, tuning.initiator_depth);
         }
         // Before the answer, because the peer may send as soon as it receives it.
         let qp = bring_up(id, qp, tuning)?;
-        match accept(id) {
-            Ok(()) => Ok(qp),
-            Err(error) => Err(Refused::new(qp.give_up(), error)),
-        }
+        or_refused!(qp.give_up(), accept(id));
+        Ok(qp)
     }
 }
 

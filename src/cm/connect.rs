@@ -115,9 +115,7 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
             true => ece::tell(&mut self.core.id, &qp),
             false => Ok(()),
         });
-        if let Err(error) = checked {
-            return Err(Refused::new(NotConnected::Unsent { id: self, qp }, error));
-        }
+        or_refused!(NotConnected::Unsent { id: self, qp }, checked);
         let mut c = param.to_c(qp.qp_num(), qp.has_srq());
         // SAFETY: in this state the id has a device. The private data lives in `param`.
         match unsafe { self.core.id.connect(&mut c) } {
@@ -227,9 +225,7 @@ impl<M: Mode> CmId<Tcp, Connecting, M> {
             return brought_up(VERB, qp, depth).map(|qp| (qp, peer));
         }
         if tuning.ece {
-            if let Err(error) = ece::take(id, &mut qp) {
-                return Err(Refused::new(qp.give_up(), error));
-            }
+            or_refused!(qp.give_up(), ece::take(id, &mut qp));
         }
         let qp = bring_up(id, qp, tuning)?;
         match id.establish() {

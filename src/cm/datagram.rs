@@ -275,9 +275,7 @@ impl<M: Mode> Request<Udp, M> {
         qp: &QueuePair<Ud, Rts, P>,
         private_data: &ReplyData,
     ) -> Result<CmId<Udp, Established, M>, Refused<Self>> {
-        if let Err(error) = self.id.check_context(ACCEPT, &qp.context()) {
-            return Err(Refused::new(self, error));
-        }
+        or_refused!(self, self.id.check_context(ACCEPT, &qp.context()));
         let mut c = param(private_data, qp.qp_num());
         c.srq = qp.has_srq().into();
         // SAFETY: requests have a device. The private data is borrowed until the call returns.

@@ -303,10 +303,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// As for [`EventChannel::new`] and [`migrate_to`](Self::migrate_to). The error contains the
     /// id.
     pub fn into_synchronous(self) -> Result<CmId<PS, S, Synchronous>, Refused<Self>> {
-        match channel::another(self.core.id.channel()) {
-            Ok(channel) => self.migrate(channel),
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let channel = or_refused!(self, channel::another(self.core.id.channel()));
+        self.migrate(channel)
     }
 }
 

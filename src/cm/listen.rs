@@ -45,17 +45,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         Self: Allows<call::Listen>,
     {
-        match self.core.id.listen(backlog.min(i32::MAX as u32) as i32) {
-            Ok(()) => {
-                self.core.look();
-                Ok(self.to())
-            }
-            Err(errno) => {
-                let asked = self.local_addr().map(|address| address.to_string());
-                let error = Error::os("rdma_listen", errno, asked.unwrap_or_default());
-                Err(Refused::new(self, error))
-            }
-        }
+        let listens = self.core.id.listen(backlog.min(i32::MAX as u32) as i32);
+        let refused = |errno| {
+            let asked = self.local_addr().map(|address| address.to_string());
+            Error::os("rdma_listen", errno, asked.unwrap_or_default())
+        };
+        or_refused!(self, listens.map_err(refused));
+        self.core.look();
+        Ok(self.to())
     }
 
     /// Returns the next connection request (`rdma_get_request`). Waits **forever** if none comes.

@@ -19,7 +19,7 @@ use super::waits::Progress;
 use crate::completion::queue::CompletionQueue;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
-use crate::loopback::{self, Fabric};
+use crate::loopback::{self, Fabric, device};
 use crate::memory::Pool;
 use crate::qp::Depth;
 use crate::sys::absence::{self, Wanted};
@@ -155,11 +155,7 @@ pub struct ConnectedPair {
 /// [`Os`](ErrorKind::Os) with the errno of the failed call: the process is out of memory or of file
 /// descriptors.
 pub fn loopback_pair() -> Result<ConnectedPair, Error> {
-    let fabric = Fabric::new();
-    let context = fabric.open_device();
-    let pd = context.alloc_pd()?;
-    let cq = context.create_cq(64)?;
-    let pool = pd.create_pool(16, 256)?;
+    let (fabric, context, pd, cq, pool) = device(Fabric::new())?;
     let depth = Depth { send: 8, recv: 8 };
 
     let channel = EventChannel::on(&fabric)?;

@@ -96,10 +96,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         Self: Allows<call::UseDevice>,
     {
-        if let Err(error) = self.check_context(CREATE, &pd.context()).and_then(|()| qp.check_pd(pd))
-        {
-            return Err(Refused::new(qp, error));
-        }
+        or_refused!(qp, self.check_context(CREATE, &pd.context()).and_then(|()| qp.check_pd(pd)));
         PS::bring(&Attributes(&self.core.id), qp)
     }
 }
@@ -164,9 +161,7 @@ pub(super) fn brought_up<P: Profile>(
     qp: QueuePair<Rc, Init, P>,
     depth: u8,
 ) -> Moved<Rc, Rts, Err, P> {
-    if let Err(error) = check_depth::<P>(verb, depth) {
-        return Err(Refused::new(qp.give_up(), error));
-    }
+    or_refused!(qp.give_up(), check_depth::<P>(verb, depth));
     qp.moved_by_cm().map_err(|refused| refused.map(QueuePair::give_up))
 }
 

@@ -79,16 +79,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         address: sockaddr_storage,
         asked: impl FnOnce(c_int) -> String,
     ) -> Result<CmId<PS, Bound, M>, Refused<Self>> {
-        match self.core.id.bind(address) {
-            Ok(()) => {
-                self.core.look();
-                Ok(self.to())
-            }
-            Err(errno) => {
-                let error = Error::os("rdma_bind_addr", errno, asked(errno));
-                Err(Refused::new(self, error))
-            }
-        }
+        let bound = self.core.id.bind(address);
+        or_refused!(self, bound.map_err(|errno| Error::os("rdma_bind_addr", errno, asked(errno))));
+        self.core.look();
+        Ok(self.to())
     }
 }
 

@@ -5,8 +5,7 @@
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 
-use crate::completion::wait::Ready;
-use crate::completion::wait::first_ready;
+use crate::completion::wait::{Ready, first_ready};
 use crate::completion::{
     AnyCompletionQueue, CompletionChannel, CompletionQueue, Completions, Notify,
 };

@@ -4,8 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::completion::wc::Promised;
-use crate::completion::wc::Success;
+use crate::completion::wc::{Promised, Success};
 use crate::completion::{Completion, UdReceived, WcError};
 use crate::counters::queue_counters::QueueCounters;
 use crate::memory::header::{Header, word};

@@ -2,8 +2,7 @@
 
 use crate::device::{AddressVector, Context, LinkLayer, PortAttr, ProtectionDomain};
 use crate::sys::handle;
-use crate::sys::refusal::not_on_iwarp;
-use crate::sys::refusal::of_creation;
+use crate::sys::refusal::{not_on_iwarp, of_creation};
 use crate::terms::error::{Error, Refused};
 
 /// An address handle. To send with it, pass it to

@@ -2,8 +2,7 @@
 
 use super::Endpoint;
 use crate::device::context::Context;
-use crate::device::{AddressVector, GlobalRoute};
-use crate::device::{LinkLayer, PortAttr};
+use crate::device::{AddressVector, GlobalRoute, LinkLayer, PortAttr};
 use crate::sys::attr::gid::{self, GidEntry};
 use crate::sys::types::LINK_LAYER_ETHERNET;
 use crate::terms::error::Error;

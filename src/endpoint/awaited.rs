@@ -63,10 +63,8 @@ impl<P: Profile> RcConnector<P> {
     where
         S: AsyncRead + AsyncWrite + Unpin + ?Sized,
     {
-        let peer = match meet(self.endpoint(), stream).await {
-            Ok(peer) => peer,
-            Err(error) => return Err(Refused::new(Stage::Init(self.into_qp()), error.into())),
-        };
+        let met = meet(self.endpoint(), stream).await;
+        let peer = or_refused!(Stage::Init(self.into_qp()), met);
         let qp = match self.connect_to(&peer) {
             Ok(qp) => qp,
             Err(refused) => {
@@ -74,10 +72,8 @@ impl<P: Profile> RcConnector<P> {
                 return Err(refused);
             }
         };
-        match agree(stream).await {
-            Ok(()) => Ok((qp, peer)),
-            Err(error) => Err(Refused::new(Stage::Rts(qp), error)),
-        }
+        or_refused!(Stage::Rts(qp), agree(stream).await);
+        Ok((qp, peer))
     }
 }
 

@@ -99,10 +99,7 @@ impl<P: Profile> RcConnector<P> {
         qp: QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
     ) -> Result<Self, Refused<QueuePair<Rc, Init, P>>> {
-        let mine = match offer(&qp, gid_index) {
-            Ok(mine) => mine,
-            Err(error) => return Err(Refused::new(qp, error)),
-        };
+        let mine = or_refused!(qp, offer(&qp, gid_index));
         let (context, port) = (qp.context(), qp.core.port);
         let keep = |qp: &mut QueuePair<Rc, Init, P>, offer| qp.core.offered = Some(offer);
         Ok(Self::around(qp, mine, gid_index, context, port, keep))
@@ -140,15 +137,11 @@ impl<P: Profile> RcConnector<P> {
         stream: &mut S,
         timeout: Duration,
     ) -> Result<(QueuePair<Rc, Rts, P>, Endpoint), Refused<Stage<P>, ConnectError>> {
-        let (mut stream, peer) = match meet(&self.mine, stream, timeout) {
-            Ok(met) => met,
-            Err(error) => return Err(Refused::new(Stage::Init(self.qp), error.into())),
-        };
+        let met = meet(&self.mine, stream, timeout);
+        let (mut stream, peer) = or_refused!(Stage::Init(self.qp), met);
         let qp = self.connect_to(&peer).inspect_err(|_| refuse(&mut stream))?;
-        match agree(&mut stream, timeout) {
-            Ok(()) => Ok((qp, peer)),
-            Err(error) => Err(Refused::new(Stage::Rts(qp), error)),
-        }
+        or_refused!(Stage::Rts(qp), agree(&mut stream, timeout));
+        Ok((qp, peer))
     }
 
     /// Connects to an endpoint that was received by other means. Do not send anything before the
@@ -210,10 +203,7 @@ impl<P: Profile> RcConnector<P> {
         self,
         peer: &Endpoint,
     ) -> Result<QueuePair<Rc, Rts, P>, Refused<Stage<P>, ConnectError>> {
-        let (rtr, rts) = match self.plan(peer) {
-            Ok(plan) => plan,
-            Err(error) => return Err(Refused::new(Stage::Init(self.qp), error)),
-        };
+        let (rtr, rts) = or_refused!(Stage::Init(self.qp), self.plan(peer));
         let verbs = |(stage, error)| Refused::new(stage, ConnectError::Verbs(error));
         let qp = self.qp.modify(rtr).map_err(|e| verbs(e.map(Stage::Init).into_parts()))?;
         qp.modify(rts).map_err(|e| verbs(e.map(Stage::Rtr).into_parts()))

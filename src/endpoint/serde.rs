@@ -7,8 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::wire::Numbers;
 use super::{Endpoint, ExportedRegion, Service, WireError};
-use crate::qp::Depth;
-use crate::qp::QpAccess;
+use crate::qp::{Depth, QpAccess};
 use crate::terms::bounded::{Mtu, Psn, Qpn, ReadDepth};
 use crate::terms::gid::{Gid, GidKind};
 

@@ -58,6 +58,8 @@ mod pair;
 mod srd_pair;
 mod xrc_pair;
 
+#[cfg(feature = "cm")]
+pub(crate) use pair::device;
 #[cfg(test)]
 pub(crate) use pair::pair_on;
 pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll, uc_pair};

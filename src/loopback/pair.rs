@@ -204,7 +204,7 @@ pub fn datagram_pair() -> Result<DatagramPair, Error> {
 type Device<E> = (Fabric, Context, ProtectionDomain, CompletionQueue<E>, Pool);
 
 /// The objects around the queue pairs of a pair.
-pub(super) fn device<E: Entry>(fabric: Fabric) -> Result<Device<E>, Error> {
+pub(crate) fn device<E: Entry>(fabric: Fabric) -> Result<Device<E>, Error> {
     let context = fabric.open_device();
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(64)?;

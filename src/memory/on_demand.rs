@@ -179,9 +179,7 @@ where
         memory: M,
     ) -> Result<OnDemandRegion<A, M>, Refused<M>> {
         let what = "the proof of on-demand paging and the protection domain";
-        if let Err(error) = self.can.check_is_of(&self.pd.context(), REGISTER, what) {
-            return Err(Refused::new(memory, error));
-        }
+        or_refused!(memory, self.can.check_is_of(&self.pd.context(), REGISTER, what));
         let access = AccessFlags::from_bits_retain(A::FLAGS) | AccessFlags::ON_DEMAND;
         let region = MemoryRegion::of(Registered::all(self.pd, memory, access)?);
         Ok(OnDemandRegion { region })

@@ -49,28 +49,6 @@ pub struct Pool<C: 'static = (), M = Pages> {
     _memory: PhantomData<Invariant<M>>,
 }
 
-impl ProtectionDomain {
-    /// Creates a pool of buffers of `size` bytes in the part of `memory` that `choose` returns.
-    fn pool_of<M: Memory, C: 'static>(
-        &self,
-        memory: M,
-        size: usize,
-        choose: impl FnOnce(NonNull<[u8]>) -> Result<(usize, usize), Error>,
-        context: impl FnMut(usize) -> C,
-    ) -> Result<Pool<C, M>, Refused<M>> {
-        let access = AccessFlags::LOCAL_WRITE;
-        let choose = |bytes| {
-            let (lead, len) = choose(bytes)?;
-            let count = len / size;
-            let headers = Headers::of_pool(count).map_err(|_| no_headers(count))?;
-            Ok((lead, len, headers))
-        };
-        let (region, headers) = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        let shared = Slab::create(region, size as u32, headers, context);
-        Ok(Pool { shared, _memory: PhantomData })
-    }
-}
-
 /// Builds a [`Pool`]. Returned by [`ProtectionDomain::pool`].
 ///
 /// ```
@@ -124,9 +102,7 @@ impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
     pub fn create(self, count: usize) -> Result<Pool<C>, Error> {
         let size = buffer_size(self.size)?;
         within("number of buffers", count)?;
-        let len = size * count;
-        let memory = Pages::new(VERB, len)?;
-        Ok(self.pd.pool_of(memory, size, |_| Ok((0, len)), self.make)?)
+        Ok(self.create_in(Pages::new(VERB, size * count)?)?)
     }
 
     /// Creates the pool in `memory`, which it registers (`ibv_reg_mr` with LOCAL_WRITE) and divides
@@ -156,10 +132,7 @@ impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
     where
         Pool<C, M>: Allows<call::CreateIn>,
     {
-        let size = match buffer_size(self.size) {
-            Ok(size) => size,
-            Err(error) => return Err(Refused::new(memory, error)),
-        };
+        let size = or_refused!(memory, buffer_size(self.size));
         let choose = |bytes: NonNull<[u8]>| {
             let lead = bytes.addr().get().wrapping_neg() % ALIGN;
             let count = bytes.len().saturating_sub(lead) / size;
@@ -168,9 +141,13 @@ impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
                 let asked = format!("a buffer of {size} bytes in {} bytes", bytes.len());
                 return Err(Error::os(VERB, libc::EINVAL, asked));
             }
-            Ok((lead, count * size))
+            let headers = Headers::of_pool(count).map_err(|_| no_headers(count))?;
+            Ok((lead, count * size, headers))
         };
-        self.pd.pool_of(memory, size, choose, self.make)
+        let access = AccessFlags::LOCAL_WRITE;
+        let (region, headers) = Registered::new(self.pd, memory, access, Holds::Buffers, choose)?;
+        let shared = Slab::create(region, size as u32, headers, self.make);
+        Ok(Pool { shared, _memory: PhantomData })
     }
 }
 

@@ -107,9 +107,7 @@ impl<M: Memory, N: 'static> UnusableRegion<M, N> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region.
     pub fn destroy(mut self) -> Result<(M, N), Refused<Self>> {
-        if let Err(error) = self.region.close_for("ibv_dereg_mr") {
-            return Err(Refused::new(self, error));
-        }
+        or_refused!(self, self.region.close_for("ibv_dereg_mr"));
         Ok((self.region.give_back(), self.region.give_unknown()))
     }
 }

@@ -3,7 +3,6 @@
 
 #![allow(unsafe_code)] // the bounds satisfy the contract of `push`
 
-use std::fmt;
 use std::mem::MaybeUninit;
 
 use crate::allows::{Allows, Same, Seal, call};
@@ -46,21 +45,15 @@ macro_rules! slots_are_room {
             }
         }
 
-        impl<const N: usize, const G: usize> fmt::Debug for $slots<N, G> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}({N} of {G} elements)", stringify!($slots))
-            }
-        }
+        impl_debug!([const N: usize, const G: usize] $slots<N, G>,
+            |_| "{}({N} of {G} elements)", stringify!($slots));
     )*};
 }
 
 /// The methods of both kinds of lists.
 macro_rules! lists_have_a_length {
     ($($list:ident)*) => {$(
-        impl<T: Transport, P: Profile, const G: usize> $list<'_, T, P, G>
-        where
-            P::Entry: Owned,
-        {
+        impl<T: Transport, P: Profile<Entry: Owned>, const G: usize> $list<'_, T, P, G> {
             /// The number of work requests in the list.
             #[inline(always)]
             pub fn len(&self) -> usize {
@@ -74,14 +67,8 @@ macro_rules! lists_have_a_length {
             }
         }
 
-        impl<T: Transport, P: Profile, const G: usize> fmt::Debug for $list<'_, T, P, G>
-        where
-            P::Entry: Owned,
-        {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}({})", stringify!($list), WorkRequests(self.len() as u32))
-            }
-        }
+        impl_debug!([T: Transport, P: Profile<Entry: Owned>, const G: usize] $list<'_, T, P, G>,
+            |it| "{}({})", stringify!($list), WorkRequests(it.len() as u32));
     )*};
 }
 
@@ -169,16 +156,11 @@ impl<const N: usize, const G: usize> RecvSlots<N, G> {
 /// # proverbs::loopback::poll(&mut cq, 1)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct SendList<'d, T: Transport, P: Profile, const G: usize>(
+pub struct SendList<'d, T: Transport, P: Profile<Entry: Owned>, const G: usize>(
     pub(crate) List<'d, T, Sends<P>, G>,
-)
-where
-    P::Entry: Owned;
+);
 
-impl<'d, T: Transport, P: Profile, const G: usize> SendList<'d, T, P, G>
-where
-    P::Entry: Owned,
-{
+impl<'d, T: Transport, P: Profile<Entry: Owned>, const G: usize> SendList<'d, T, P, G> {
     /// Adds a work request. If the slots or the queue are full, or the work request is invalid, the
     /// error contains its entry, and the list is unchanged.
     ///
@@ -284,16 +266,11 @@ where
 /// assert_eq!(b.recvs_outstanding(), 4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct RecvList<'d, T: Transport, P: Profile, const G: usize>(
+pub struct RecvList<'d, T: Transport, P: Profile<Entry: Owned>, const G: usize>(
     pub(crate) List<'d, T, Receives<P>, G>,
-)
-where
-    P::Entry: Owned;
+);
 
-impl<'d, T: Transport, P: Profile, const G: usize> RecvList<'d, T, P, G>
-where
-    P::Entry: Owned,
-{
+impl<'d, T: Transport, P: Profile<Entry: Owned>, const G: usize> RecvList<'d, T, P, G> {
     /// Adds a receive. If the slots or the queue are full, or the receive is invalid, the error
     /// contains its entry, and the list is unchanged.
     ///

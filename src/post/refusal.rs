@@ -8,8 +8,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 
 use crate::cold::drop_each;
 use crate::memory::entry::Entry;
-use crate::memory::header::Header;
-use crate::memory::header::word;
+use crate::memory::header::{Header, word};
 use crate::terms::post_error::PostErrorKind;
 use crate::terms::refused::drops_its_object;
 

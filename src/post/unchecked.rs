@@ -100,19 +100,26 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         }
     }
 
-    /// Posts `n` work requests without entering them in the in-flight table. `wr` creates each from
-    /// its index.
+    /// Posts `n` work requests in `most` slots, without entering them in the in-flight table. `wr`
+    /// creates each from its index.
     ///
     /// # Safety
-    /// There are `n` slots from `first` on, at least one, each with room for the elements of a work
-    /// request. The rest is as for `one_unchecked`.
+    /// There are `most` slots from `first` on, each with room for the elements of a work request.
+    /// The rest is as for `one_unchecked`.
     #[inline(always)]
-    pub(crate) unsafe fn list_unchecked<W: Work<Raw, Wr = Q::Wr>, const G: usize>(
+    pub(crate) unsafe fn listed<W: Work<Raw, Wr = Q::Wr>, const G: usize>(
         mut self,
         first: *mut Slot<Q::Wr, [ibv_sge; G]>,
+        most: usize,
         n: usize,
         mut wr: impl FnMut(usize) -> W,
     ) -> Result<(), RawPostError> {
+        if n > most {
+            return Err(RawPostError::no_slot::<Q>(0));
+        }
+        if n == 0 {
+            return Ok(());
+        }
         let mut end = first;
         for i in 0..n {
             let wr = wr(i);
@@ -127,28 +134,6 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         // SAFETY: the pointer is one past an emitted slot, and the slots before are emitted too.
         // The caller's contract covers what they name.
         unsafe { self.post_raw([], first.cast(), end.sub(1).cast()) }
-    }
-
-    /// Like `list_unchecked`, for any `n`, in `most` slots.
-    ///
-    /// # Safety
-    /// There are `most` slots from `first` on. The rest is as for `list_unchecked`.
-    #[inline(always)]
-    pub(crate) unsafe fn listed<W: Work<Raw, Wr = Q::Wr>, const G: usize>(
-        self,
-        first: *mut Slot<Q::Wr, [ibv_sge; G]>,
-        most: usize,
-        n: usize,
-        wr: impl FnMut(usize) -> W,
-    ) -> Result<(), RawPostError> {
-        if n > most {
-            return Err(RawPostError::no_slot::<Q>(0));
-        }
-        if n == 0 {
-            return Ok(());
-        }
-        // SAFETY: there are `n` slots, at least one. The rest is the contract of this function.
-        unsafe { self.list_unchecked(first, n, wr) }
     }
 }
 

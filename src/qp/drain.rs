@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Core, QueuePair};
+use crate::completion::booking::CqShared;
 use crate::completion::{Completion, CompletionQueue};
 use crate::counters::queue_counters::QueueCounters;
 use crate::in_flight::{InFlight, Until};
@@ -115,12 +116,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         cq: &CompletionQueue<P::Entry, L>,
         found: &mut impl FnMut(Drained<'_, P::Entry>),
     ) -> Result<Progress, Error> {
-        let sends = Arc::ptr_eq(cq.shared(), &self.core.send_cq);
-        let receives = Arc::ptr_eq(cq.shared(), &self.core.recv_cq);
-        if !sends && !receives {
-            let asked = "the queue pair does not complete into this completion queue";
-            return Err(Error::os(VERB, libc::EINVAL, asked));
-        }
+        let [sends, receives] = self.core.completes_into(cq.shared())?;
         if self.core.is_poisoned() {
             return Err(Error::os(VERB, libc::EIO, UNKNOWN));
         }
@@ -198,6 +194,16 @@ pub(super) const UNKNOWN: &str = "a post had no known outcome, or the device did
                        destroy the queue pair";
 
 impl<P: Profile> Core<P> {
+    /// Whether sends and receives complete into this completion queue. An error if neither do.
+    pub(super) fn completes_into(&self, cq: &Arc<CqShared>) -> Result<[bool; 2], Error> {
+        let queues = [Arc::ptr_eq(cq, &self.send_cq), Arc::ptr_eq(cq, &self.recv_cq)];
+        if queues == [false; 2] {
+            let asked = "the queue pair does not complete into this completion queue";
+            return Err(Error::os(VERB, libc::EINVAL, asked));
+        }
+        Ok(queues)
+    }
+
     /// Whether the outcome of a post is unknown.
     fn is_poisoned(&self) -> bool {
         self.send.in_flight.is_poisoned() || self.recv.in_flight.is_poisoned()

@@ -3,7 +3,6 @@
 
 #![allow(unsafe_code)] // posts the markers
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::QueuePair;
@@ -103,12 +102,7 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
         timeout: Duration,
         mut found: impl FnMut(Completion<'_, Raw>),
     ) -> Result<(), Error> {
-        let sends = Arc::ptr_eq(cq.shared(), &self.core.send_cq);
-        let receives = Arc::ptr_eq(cq.shared(), &self.core.recv_cq);
-        if !sends && !receives {
-            let asked = "the queue pair does not complete into this completion queue";
-            return Err(Error::os(VERB, libc::EINVAL, asked));
-        }
+        let [sends, receives] = self.core.completes_into(cq.shared())?;
         let lacks = match (T::ORDERED, self.core.counters.is_siw()) {
             (true, false) => None,
             (true, true) => Some("is siw, which does not flush markers posted in the error state"),

@@ -17,8 +17,7 @@ use crate::in_flight::InFlight;
 use crate::memory::orphaned::reclaim_everything;
 use crate::profile::Profile;
 use crate::sys::handle;
-use crate::sys::refusal::not_on_iwarp;
-use crate::sys::refusal::of_transition;
+use crate::sys::refusal::{not_on_iwarp, of_transition};
 use crate::sys::types::ibv_qp_attr;
 #[cfg(feature = "cm")]
 use crate::sys::types::ibv_qp_attr_mask as Mask;
@@ -366,13 +365,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// have used receives of a shared receive queue and was not [drained](Self::drain), because the
     /// device might lose their buffers. Otherwise the device is gone.
     pub fn reset(mut self) -> Result<QueuePair<T, Reset, P>, Refused<Self>> {
-        match self.core.reset(S::STATE) {
-            Ok(rest) => {
-                rest.give_back();
-                Ok(QueuePair::from_core(self.core))
-            }
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let reset = self.core.reset(S::STATE);
+        self.moved(reset.map(Rest::give_back))
     }
 
     /// Converts the queue pair to state [SQE](Sqe), if the device reports that state (UC and UD;
@@ -394,10 +388,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self,
         moved: Result<(), Error>,
     ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
-        match moved {
-            Ok(()) => Ok(QueuePair::from_core(self.core)),
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        or_refused!(self, moved);
+        Ok(QueuePair::from_core(self.core))
     }
 }
 

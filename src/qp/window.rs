@@ -7,10 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::{Core, QueuePair};
 use crate::allows::{Allows, call};
-use crate::memory::window::Of;
-use crate::memory::window::Owner;
-use crate::memory::window::StaleKeys;
-use crate::memory::window::Window;
+use crate::memory::window::{Of, Owner, StaleKeys, Window};
 use crate::memory::{MemoryWindow, WindowEntry};
 use crate::post::chain::SendPost;
 use crate::post::refusal::PostError;

@@ -11,7 +11,6 @@ mod unchecked;
 mod xrc;
 
 use std::any::Any;
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -326,10 +325,5 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Drop for SharedReceiveQu
     }
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> fmt::Debug
-    for SharedReceiveQueue<T, E, M, L>
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedReceiveQueue({}, {} buffers)", T::NAME, self.core.buffers)
-    }
-}
+impl_debug!([T: SharesReceives, E: Entry, M: Limit, L: Threads] SharedReceiveQueue<T, E, M, L>,
+    |it| "SharedReceiveQueue({}, {} buffers)", T::NAME, it.core.buffers);

@@ -214,7 +214,7 @@ fn hand_out<T>(object: T) -> NonNull<T> {
     NonNull::from(Box::leak(Box::new(object)))
 }
 
-fn errno_of(result: Verb) -> c_int {
+pub(crate) fn errno_of(result: Verb) -> c_int {
     result.err().unwrap_or(0)
 }
 

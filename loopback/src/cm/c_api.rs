@@ -20,7 +20,7 @@ use libc::{sockaddr, sockaddr_storage};
 use super::address::{of_infiniband, to_storage};
 use super::connect::{BY_THE_CONSUMER, OF_THE_OPTIONS};
 use super::event::{ack_cm_event, get_cm_event};
-use crate::c_api::attributes_to_c;
+use crate::c_api::{attributes_to_c, errno_of};
 use crate::fabric::Fabric;
 use crate::objects::Object;
 use crate::objects::cm::{Agreed, Param, Seen, Space};
@@ -126,10 +126,6 @@ fn new_channel(shared: &Arc<Shared>) -> Created<rdma_event_channel> {
     let channel = rdma_event_channel { fd };
     let whole = Box::leak(Box::new(Channel { channel, shared: Arc::clone(shared), number }));
     Ok(NonNull::from(whole).cast())
-}
-
-fn errno_of(result: Verb) -> c_int {
-    result.err().unwrap_or(0)
 }
 
 /// Makes a call on an id.
@@ -264,7 +260,7 @@ pub(super) unsafe fn show(id: *mut rdma_cm_id, seen: Seen) {
     let whole = id.cast::<Id>();
     let space = Space::of(seen.ps).unwrap_or(Space::Tcp);
     let storage =
-        |address: Option<SocketAddr>| address.map_or(no_address(), |at| to_storage(at, space));
+        |address: Option<SocketAddr>| address.map_or(zeroed(), |at| to_storage(at, space));
     // SAFETY: the id is live, and with the lock held nothing else uses its fields (this function's
     // contract). Each union has the size and alignment of its `sockaddr_storage`.
     unsafe {
@@ -279,11 +275,6 @@ pub(super) unsafe fn show(id: *mut rdma_cm_id, seen: Seen) {
         (*id).verbs = verbs.unwrap_or(ptr::null_mut());
         (*id).port_num = verbs.is_some().into();
     }
-}
-
-fn no_address() -> sockaddr_storage {
-    // SAFETY: all zeroes is a value of this struct of integers.
-    unsafe { std::mem::zeroed() }
 }
 
 /// The address that an argument names.
@@ -381,7 +372,7 @@ unsafe fn reject(id: *mut rdma_cm_id, data: *const c_void, len: u8, reason: c_in
     // SAFETY: the private data is readable (the call's contract).
     let data = unsafe { bytes(data, len.into()) };
     // SAFETY: the id is live (the call's contract).
-    errno_of(unsafe { call(id, |state, id| state.reject_id_for(id, reason, &data)) })
+    errno_of(unsafe { call(id, |state, id| state.reject_id(id, reason, &data)) })
 }
 
 unsafe fn init_qp_attr(id: *mut rdma_cm_id, attr: *mut ibv_qp_attr, mask: *mut c_int) -> c_int {

@@ -207,11 +207,8 @@ impl State {
 
     /// The request times out.
     fn unreachable(&mut self, number: u32) {
-        if let Ok(id) = self.id(number) {
-            id.phase = Phase::Ended;
-        }
         let event = Event::of(number, Kind::RDMA_CM_EVENT_UNREACHABLE);
-        self.tell(event.status(-libc::ETIMEDOUT));
+        self.move_id(number, Phase::Ended, event.status(-libc::ETIMEDOUT));
     }
 
     /// Refuses the request or the answer of an id: a connection with `reason`, a lookup with
@@ -336,13 +333,8 @@ impl State {
         Ok(())
     }
 
-    /// Refuses a request, or an answer.
-    pub(super) fn reject_id(&mut self, number: u32, data: &[u8]) -> Verb {
-        self.reject_id_for(number, BY_THE_CONSUMER, data)
-    }
-
-    /// Like [`reject_id`](Self::reject_id), for a reason.
-    pub(super) fn reject_id_for(&mut self, number: u32, reason: c_int, data: &[u8]) -> Verb {
+    /// Refuses a request, or an answer, for a reason.
+    pub(super) fn reject_id(&mut self, number: u32, reason: c_int, data: &[u8]) -> Verb {
         let id = self.asked(number, &[Phase::Asked, Phase::Answered])?;
         let field = if id.space == Space::Tcp { REJECTION } else { LOOKUP_REPLY };
         if data.len() > field {
@@ -389,10 +381,8 @@ impl State {
     }
 
     fn confirm(&mut self, number: u32) {
-        if let Ok(id) = self.id(number) {
-            id.phase = Phase::Connected;
-        }
-        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED));
+        let event = Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED);
+        self.move_id(number, Phase::Connected, event);
     }
 
     /// A message from the peer arrived before its confirmation. iWARP ignores this.

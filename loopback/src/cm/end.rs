@@ -59,10 +59,8 @@ impl State {
 
     /// Ends the connection for an id that disconnected first.
     fn is_over(&mut self, number: u32) {
-        if let Ok(id) = self.id(number) {
-            id.phase = Phase::Ended;
-        }
-        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED));
+        let event = Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED);
+        self.move_id(number, Phase::Ended, event);
         self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
     }
 
@@ -74,10 +72,8 @@ impl State {
                 self.is_over(peer);
             }
         }
-        if let Ok(id) = self.id(number) {
-            id.phase = Phase::Ended;
-        }
-        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
+        let event = Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT);
+        self.move_id(number, Phase::Ended, event);
     }
 
     /// Notifies the peer, as far as possible, of an id that is destroyed or whose device is
@@ -90,7 +86,7 @@ impl State {
                 // The responder to a lookup is not notified when the asking id is gone.
                 (Phase::Asking, Space::Udp) => {}
                 (Phase::Asking, Space::Tcp) => self.refuse(peer, TIMEOUT, 0, &[]),
-                (Phase::Asked, _) => drop(self.reject_id(number, &[])),
+                (Phase::Asked, _) => drop(self.reject_id(number, BY_THE_CONSUMER, &[])),
                 (Phase::Answered | Phase::Accepted, _) => {
                     self.refuse(peer, BY_THE_CONSUMER, 0, &[]);
                 }

@@ -52,9 +52,7 @@ impl Fabric {
         }
         number.is_some()
     }
-}
 
-impl Fabric {
     /// Removes a device, and adds another one with the same name and addresses. `None` if the
     /// device does not belong to this fabric, or was removed before.
     pub fn replace_device(&self, device: &Context) -> Option<Arc<Context>> {

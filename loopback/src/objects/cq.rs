@@ -7,6 +7,7 @@ use crate::objects::Object;
 use crate::words::wr::Extra;
 use proverbs_sys::types::{ibv_cq, ibv_wc_status};
 
+#[derive(Default)]
 pub(crate) struct Cq {
     pub(crate) device: u32,
     pub(crate) channel: Option<u32>,

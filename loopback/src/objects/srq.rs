@@ -7,6 +7,7 @@ use crate::objects::domains::OfXrc;
 use crate::words::wr::Recv;
 use proverbs_sys::types::ibv_srq;
 
+#[derive(Default)]
 pub(crate) struct Srq {
     pub(crate) pd: u32,
     /// Set for XRC.

@@ -33,16 +33,7 @@ impl State {
             return Err(libc::EINVAL);
         }
         let number = self.number()?;
-        let cq = Cq {
-            device,
-            channel,
-            capacity: capacity as usize,
-            entries: VecDeque::new(),
-            armed: None,
-            overrun: false,
-            started: false,
-            object: None,
-        };
+        let cq = Cq { device, channel, capacity: capacity as usize, ..Cq::default() };
         self.cqs.insert(number, cq);
         Ok((number, capacity))
     }

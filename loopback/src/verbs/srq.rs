@@ -1,6 +1,5 @@
 //! Shared receive queues.
 
-use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::objects::Object;
@@ -50,19 +49,7 @@ impl State {
         let number = self.number()?;
         let max_wr = self.world.grant(Capacity::SrqWr, asked.max_wr);
         let max_sge = self.world.grant(Capacity::SrqSge, asked.max_sge);
-        self.srqs.insert(
-            number,
-            Srq {
-                pd,
-                of_xrc,
-                max_wr,
-                max_sge,
-                limit: 0,
-                queue: VecDeque::new(),
-                slots: 0,
-                object: None,
-            },
-        );
+        self.srqs.insert(number, Srq { pd, of_xrc, max_wr, max_sge, ..Srq::default() });
         Ok((number, ibv_srq_attr { max_wr, max_sge, ..asked }))
     }
 

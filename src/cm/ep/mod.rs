@@ -159,10 +159,8 @@ where
         pd: Option<&ProtectionDomain>,
         depth: impl CreatedWith<PS::Transport, P>,
     ) -> Result<Ep<PS, RouteResolved, P, M>, Refused<Self>> {
-        match parts(&self, pd, depth) {
-            Ok((qp, rest)) => Ok(rest.with(qp, self)),
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let (qp, rest) = or_refused!(self, parts(&self, pd, depth));
+        Ok(rest.with(qp, self))
     }
 }
 
@@ -181,13 +179,9 @@ where
         pd: Option<&ProtectionDomain>,
         depth: impl CreatedWith<PS::Transport, P>,
     ) -> Result<Ep<PS, Requested, P, M>, Refused<Self>> {
-        match parts(&self.id, pd, depth) {
-            Ok((qp, rest)) => {
-                let Request { id, peer, private_data } = self;
-                Ok(Rest { peer, private_data, ..rest }.with(qp, id))
-            }
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let (qp, rest) = or_refused!(self, parts(&self.id, pd, depth));
+        let Request { id, peer, private_data } = self;
+        Ok(Rest { peer, private_data, ..rest }.with(qp, id))
     }
 }
 

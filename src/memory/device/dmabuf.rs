@@ -114,9 +114,7 @@ impl ProtectionDomain {
         dmabuf: DmaBuf,
     ) -> Result<MemoryRegion<A, DmaBuf>, Refused<DmaBuf>> {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
-        if let Err(error) = dmabuf.check(access) {
-            return Err(Refused::new(dmabuf, error));
-        }
+        or_refused!(dmabuf, dmabuf.check(access));
         let (iova, len) = (dmabuf.iova as usize, dmabuf.len);
         // SAFETY: the domain is live. The region is new and belongs to the domain.
         let region = unsafe {

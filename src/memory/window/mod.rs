@@ -258,12 +258,7 @@ impl WindowEntry {
 }
 
 /// The rights that apply at the peer's device.
-pub(crate) const REMOTE: u32 = {
-    use crate::sys::types::ibv_access_flags as right;
-    right::IBV_ACCESS_REMOTE_READ.0
-        | right::IBV_ACCESS_REMOTE_WRITE.0
-        | right::IBV_ACCESS_REMOTE_ATOMIC.0
-};
+pub(crate) const REMOTE: u32 = AccessFlags::EXPOSES.difference(AccessFlags::MW_BIND).bits();
 
 /// The rights in the type of a window.
 pub(crate) const RIGHTS: u32 = REMOTE | AccessFlags::RELAXED_ORDERING.bits();

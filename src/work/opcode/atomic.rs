@@ -37,7 +37,6 @@ impl CmpAndSwp {
     /// Swaps the peer's cell if it contains the expected value. The first 8 bytes of `result`
     /// receive the old value, in host byte order ([R4.11](crate::guide::rules#r4-11)).
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(
         result: impl IntoData<Data = D>,
         remote: R,
@@ -105,7 +104,6 @@ impl FetchAndAdd {
     /// Adds to the peer's cell. The first 8 bytes of `result` receive the old value, in host byte
     /// order ([R4.11](crate::guide::rules#r4-11)).
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(
         result: impl IntoData<Data = D>,
         remote: R,

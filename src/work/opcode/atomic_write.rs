@@ -41,7 +41,6 @@ pub struct AtomicWrite {
 impl AtomicWrite {
     /// Writes `bytes`, without byte order conversion, to the peer's cell.
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new(remote: WriteCell, bytes: [u8; 8]) -> WorkRequest<AtomicWrite, Empty> {
         request(AtomicWrite { remote, bytes }, Empty, Use::Send)
     }

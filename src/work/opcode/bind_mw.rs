@@ -93,7 +93,6 @@ impl<A: Access> BindMw<A> {
     /// [`ErrorKind::PdMismatch`] if the region belongs to another protection domain;
     /// [`ErrorKind::Os`] with EINVAL if the range is empty or not inside the region
     /// ([R1.7](crate::guide::rules#r1-7)). The error contains the window.
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<R, M>(
         window: MemoryWindow,
         region: &MemoryRegion<R, M>,
@@ -103,10 +102,8 @@ impl<A: Access> BindMw<A> {
         R: Access,
         MemoryRegion<R, M>: Allows<call::BindWindow<A>>,
     {
-        let (opened, registered) = match range_of::<A, R, M>(&window.0, region, range) {
-            Ok(range) => range,
-            Err(error) => return Err(Refused::new(window, error)),
-        };
+        let (opened, registered) =
+            or_refused!(window, range_of::<A, R, M>(&window.0, region, range));
         let mut window = window.0;
         let rkey = window.bind(opened.range, registered);
         Ok(bind(window, rkey, opened.info()))

@@ -43,7 +43,6 @@ pub struct Flush {
 impl Flush {
     /// Flushes bytes of the peer's memory, or the region that contains them.
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new(remote: RemoteFlush) -> WorkRequest<Flush, Empty> {
         request(Flush { remote }, Empty, Use::Send)
     }

@@ -33,7 +33,6 @@ pub struct LocalInv {
 impl LocalInv {
     /// Invalidates the key of `window`.
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<A: Access>(
         window: BoundWindow<A>,
     ) -> WorkRequest<LocalInv, WindowEntry, Connected, Unfenced, AlwaysSignaled> {
@@ -120,7 +119,6 @@ pub struct SendWithInv {
 impl SendWithInv {
     /// Sends `data`, and invalidates the key of `window`, a slice that the peer lent.
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<D, A: Access>(
         data: impl IntoData<Data = D>,
         window: Revocable<A>,

@@ -45,10 +45,8 @@ impl<A: Access> MwBind<A> {
         R: Access,
         MemoryRegion<R, M>: Allows<call::BindWindow<A>>,
     {
-        let (opened, registered) = match range_of::<A, R, M>(window.window(), region, range) {
-            Ok(range) => range,
-            Err(error) => return Err(Refused::new(window, error)),
-        };
+        let (opened, registered) =
+            or_refused!(window, range_of::<A, R, M>(window.window(), region, range));
         let mut window = window.into_window();
         window.rebind(Some((opened, registered)));
         Ok(MwBind::of(window, opened.info()))

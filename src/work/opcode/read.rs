@@ -34,7 +34,6 @@ impl RdmaRead {
     /// so a READ from it fills the buffers' lengths.
     /// siw does not support a READ of no bytes ([R24.18](crate::guide::rules#r24-18)).
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaRead, D>
     where
         Self: Takes<D> + StartsAt<R>,

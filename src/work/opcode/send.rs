@@ -32,7 +32,6 @@ impl Send {
     /// Sends `data`: the first `len` bytes of a buffer, several buffers, or
     /// [`Empty`](crate::wr::Empty).
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<D>(data: impl IntoData<Data = D>) -> WorkRequest<Send, D>
     where
         Self: Takes<D>,
@@ -124,7 +123,6 @@ pub struct SendWithImm {
 impl SendWithImm {
     /// Sends `data` and `imm_data` (host byte order; it is converted to network order).
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<D>(data: impl IntoData<Data = D>, imm_data: u32) -> WorkRequest<SendWithImm, D>
     where
         Self: Takes<D>,

@@ -52,7 +52,6 @@ impl RdmaWrite {
     /// Writes `data` to the peer's memory at `remote`. The post is rejected if the data is longer
     /// than `remote` ([R6.7](crate::guide::rules#r6-7)).
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaWrite, D>
     where
         Self: Takes<D> + StartsAt<R>,
@@ -179,7 +178,6 @@ impl RdmaWriteWithImm {
     /// `imm_data` (host byte order; it is converted to network order). The post is rejected if the
     /// data is longer than `remote` ([R6.7](crate::guide::rules#r6-7)).
     #[inline(always)]
-    #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(
         data: impl IntoData<Data = D>,
         remote: R,

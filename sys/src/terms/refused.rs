@@ -98,6 +98,19 @@ impl<T> From<Refused<T>> for Error {
     }
 }
 
+/// Like `?`, in a function that returns an object with the error. It takes the object and the
+/// result, and moves the object only if the result is an error.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! or_refused {
+    ($object:expr, $result:expr) => {
+        match $result {
+            Ok(done) => done,
+            Err(error) => return Err($crate::terms::refused::Refused::new($object, error.into())),
+        }
+    };
+}
+
 /// Makes `?` convert an error that carries any object. It takes generic parameters in brackets, and
 /// the type, which has a method `into_error`.
 #[doc(hidden)]
