@@ -107,8 +107,8 @@ pub trait Kind: Sized {
         0
     }
 
-    /// The number of bytes of a list, as indexed by `SENT` and `READ`. Receives do not have a message
-    /// yet.
+    /// The number of bytes of a list, as indexed by `SENT` and `READ`: none for receives, which do
+    /// not have a message yet.
     ///
     /// # Safety
     /// `first` is a list of emitted work requests.
