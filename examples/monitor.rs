@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use bpaf::Bpaf;
 use proverbs::completion::{CqCounters, Direction};
 use proverbs::device::LinkLayer;
