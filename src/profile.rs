@@ -84,6 +84,10 @@ pub trait Profile: 'static {
     type Threads: Threads;
     /// [`OrdinaryPosting`] or [`ExtendedPosting`].
     type Posting: Posting;
+    /// Whether posts and their bytes are counted for an operator
+    /// ([`QueuePair::counters`](crate::QueuePair::counters)). Each post then adds to counters in
+    /// memory. In [`profile!`](crate::profile!), write `counted: true`.
+    const COUNTED: bool = false;
 }
 
 /// Defines a [`Profile`], the properties that ibv_create_qp(3) fixes. Keys that you omit have the
@@ -150,6 +154,7 @@ macro_rules! __profile_impl {
             type Entry = entry;
             type Threads = threads;
             type Posting = posting;
+            const COUNTED: bool = <counted as $crate::qp::Limit>::VALUE != 0;
         }
     };
 }
@@ -161,6 +166,7 @@ macro_rules! __profile_value {
     (max_send_sge $v:tt) => { $crate::qp::Max<$v> };
     (max_recv_sge $v:tt) => { $crate::qp::Max<$v> };
     (max_inline $v:tt) => { $crate::qp::Max<$v> };
+    (counted $v:tt) => { $crate::qp::Max<{ $v as usize }> };
     ($key:ident $v:literal) => { $crate::qp::Max<$v> };
     ($key:ident $v:ty) => { $v };
 }
@@ -180,6 +186,7 @@ pub mod defaults {
     pub type entry = crate::Buf;
     pub type threads = AnyThread;
     pub type posting = OrdinaryPosting;
+    pub type counted = Max<0>;
 }
 
 profile! {
@@ -202,6 +209,7 @@ pub struct ProfileKeys {
     pub entry: (),
     pub threads: (),
     pub posting: (),
+    pub counted: (),
 }
 
 /// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`];

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::completion::attachments::AtEnd;
+use crate::completion::counted::Counts;
 use crate::completion::deferred_destroy::Over;
 use crate::completion::extended::adapter::Extended;
 use crate::completion::inbox::Inbox;
@@ -22,11 +23,11 @@ impl CqShared {
         handle: Arc<handle::Cq>,
         capacity: u32,
         extended: Option<Extended>,
-        is_shared: bool,
+        counts: Counts,
     ) -> Arc<Self> {
         let is_soft_roce = handle.parents().context.is_soft_roce();
         let queue = handle.as_ptr();
-        let inbox = Arc::new(Inbox::new(queue, capacity, extended, is_soft_roce, is_shared));
+        let inbox = Arc::new(Inbox::new(queue, capacity, extended, is_soft_roce, counts));
         let shared = Arc::new(CqShared { handle, inbox });
         shared.inbox.belongs_to(&shared);
         shared

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::allows::{Allows, call};
+use crate::completion::counted::Counts;
 use crate::completion::create;
 use crate::completion::{CompletionChannel, CompletionQueue, CompletionQueueEx, WcFields};
 use crate::device::{CompVector, Context, Lane};
@@ -53,7 +54,7 @@ use crate::terms::threads::{AnyThread, InLane, Threads};
 pub struct CqBuilder<'a, L: Threads = AnyThread, F = NoFields, C = NoChannel> {
     context: Context,
     cqe: u32,
-    is_shared: bool,
+    counts: Counts,
     events: Option<&'a CompletionChannel>,
     on: Option<&'a CompVector>,
     _chosen: PhantomData<(L, F, C)>,
@@ -146,13 +147,14 @@ impl Lane {
     /// As for [`CqBuilder::create`]. If the device does not support single-threaded queues, the
     /// queue is created with locks ([R17.2](crate::guide::rules#r17-2)).
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
-        CompletionQueue::create(&self.context(), cqe, None, None, None, false)
+        CompletionQueue::create(&self.context(), cqe, None, None, None, Counts::default())
     }
 }
 
 /// A builder with only a size.
 pub(crate) fn sized<L: Threads>(context: Context, cqe: u32) -> CqBuilder<'static, L> {
-    CqBuilder { context, cqe, is_shared: false, events: None, on: None, _chosen: PhantomData }
+    let counts = Counts::default();
+    CqBuilder { context, cqe, counts, events: None, on: None, _chosen: PhantomData }
 }
 
 impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
@@ -212,7 +214,16 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     /// [`Raw`](crate::memory::Raw) entries still reserve their depth, because their posts are not
     /// counted. With a budget, a post costs a few hundred instructions more.
     pub fn shared_budget(self) -> Self {
-        CqBuilder { is_shared: true, ..self }
+        CqBuilder { counts: Counts { is_shared: true, ..self.counts }, ..self }
+    }
+
+    /// Counts completions, failures and received bytes for an operator. [`CqHandle::counters`]
+    /// returns the counts. Each poll then goes through an adapter, which reads each completion once
+    /// more.
+    ///
+    /// [`CqHandle::counters`]: crate::completion::CqHandle::counters
+    pub fn counted(self) -> Self {
+        CqBuilder { counts: Counts { has_counters: true, ..self.counts }, ..self }
     }
 
     /// Delivers events to `channel` ([R13.7](crate::guide::rules#r13-7)).
@@ -235,8 +246,8 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
 
     /// Changes the type parameters that record the options.
     fn typed<G, D>(self) -> CqBuilder<'a, L, G, D> {
-        let CqBuilder { context, cqe, is_shared, events, on, .. } = self;
-        CqBuilder { context, cqe, is_shared, events, on, _chosen: PhantomData }
+        let CqBuilder { context, cqe, counts, events, on, .. } = self;
+        CqBuilder { context, cqe, counts, events, on, _chosen: PhantomData }
     }
 }
 
@@ -278,7 +289,7 @@ impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
     #[doc(alias("ibv_create_cq", "cqe"))]
     pub fn create<E: Entry>(self) -> Result<CompletionQueue<E, L>, Error> {
         let CqBuilder { context, cqe, events, on, .. } = &self;
-        CompletionQueue::create(context, *cqe, *events, *on, None, self.is_shared)
+        CompletionQueue::create(context, *cqe, *events, *on, None, self.counts)
     }
 }
 
@@ -295,7 +306,7 @@ impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
     pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
         let fields = Some(create::Fields::of::<F>());
         let CqBuilder { context, cqe, events, on, .. } = &self;
-        CompletionQueue::create(context, *cqe, *events, *on, fields, self.is_shared)
+        CompletionQueue::create(context, *cqe, *events, *on, fields, self.counts)
             .map(CompletionQueueEx::of)
     }
 }

@@ -1,8 +1,8 @@
-//! Counts the polled completions of a completion queue with a shared budget.
+//! Counts the polled completions of a completion queue with a shared budget, or with counters.
 //!
 //! The adapter is a C object like the placeholders: an `ibv_cq` whose context has the `poll_cq` of
-//! this file. It polls the device's queue and returns the entries of the completions that it found
-//! to the budget. Other completion queues do not pay for this.
+//! this file. It polls the device's queue, returns the entries of the completions that it found to
+//! the budget, and counts them for an operator. Other completion queues do not pay for this.
 
 #![allow(unsafe_code)] // our C object, and its function
 
@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use crate::completion::inbox::Inbox;
 use crate::counters::queue_counters::CompletionCounter;
+use crate::counters::tally::CqTally;
 use crate::memory::header::{Header, word};
 use crate::sys::data;
-use crate::sys::types::{ibv_context, ibv_cq, ibv_wc, zeroed};
+use crate::sys::types::{ibv_context, ibv_cq, ibv_wc, ibv_wc_opcode, ibv_wc_status, zeroed};
 
 /// # Invariants
 /// `cq` is first. Nothing is written after `new`.
@@ -21,6 +22,17 @@ use crate::sys::types::{ibv_context, ibv_cq, ibv_wc, zeroed};
 pub(super) struct Counted {
     cq: ibv_cq,
     queue: *mut ibv_cq,
+    counts: Counts,
+    tally: Arc<CqTally>,
+}
+
+/// The things that are counted: none by default.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    /// Queue pairs take entries when they post.
+    pub is_shared: bool,
+    /// Completions are counted for an operator.
+    pub has_counters: bool,
 }
 
 struct Context(ibv_context);
@@ -36,10 +48,24 @@ static CONTEXT: Context = Context({
 
 impl Counted {
     /// An adapter that polls `queue`, which is the device's queue or another adapter.
-    pub fn new(queue: *mut ibv_cq) -> Arc<Self> {
+    pub fn new(queue: *mut ibv_cq, counts: Counts) -> Option<Arc<Self>> {
+        if !counts.is_shared && !counts.has_counters {
+            return None;
+        }
         let context = (&raw const CONTEXT.0).cast_mut();
+        let cq = ibv_cq { context, ..zeroed() };
         #[allow(clippy::arc_with_non_send_sync)] // `Inbox`, which owns it, is `Sync`
-        Arc::new(Counted { cq: ibv_cq { context, ..zeroed() }, queue })
+        Some(Arc::new(Counted { cq, queue, counts, tally: Arc::default() }))
+    }
+
+    /// Whether queue pairs take entries when they post.
+    pub fn is_shared(&self) -> bool {
+        self.counts.is_shared
+    }
+
+    /// The counts for an operator, if there are any.
+    pub fn tally(&self) -> Option<&Arc<CqTally>> {
+        self.counts.has_counters.then_some(&self.tally)
     }
 
     /// The queue to poll.
@@ -57,11 +83,33 @@ impl Counted {
 unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the adapter is live and nothing writes to it. The rest is this function's contract.
     unsafe {
-        let count = data::poll_cq((*cq.cast::<Counted>()).queue, most, wc);
-        if count > 0 {
+        let adapter = &*cq.cast::<Counted>();
+        let count = data::poll_cq(adapter.queue, most, wc);
+        if count > 0 && adapter.counts.is_shared {
             give_back(Inbox::of(wc), wc, count as usize);
         }
+        if let (1.., Some(tally)) = (count, adapter.tally()) {
+            tally.completions.add(count as u64);
+            (0..count as usize).for_each(|i| tell(tally, wc.add(i)));
+        }
         count
+    }
+}
+
+/// Counts a completion for an operator.
+///
+/// # Safety
+/// The provider wrote `wc`.
+unsafe fn tell(tally: &CqTally, wc: *const ibv_wc) {
+    // SAFETY: the provider wrote the completion: its status, the opcode of a success, and the
+    // length of a receive.
+    unsafe {
+        let status = (*wc).status;
+        if status != ibv_wc_status::IBV_WC_SUCCESS {
+            tally.failed[CqTally::place(status)].add(1);
+        } else if (*wc).opcode & ibv_wc_opcode::IBV_WC_RECV != 0 {
+            tally.bytes.add((*wc).byte_len.into());
+        }
     }
 }
 

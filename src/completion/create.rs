@@ -9,6 +9,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::completion::booking::CqShared;
+use crate::completion::counted::Counts;
 use crate::completion::handle::CqHandle;
 use crate::completion::queue::At;
 use crate::completion::{CompletionChannel, CompletionQueue, WcFields};
@@ -47,15 +48,14 @@ impl Fields {
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    /// Creates a queue, with events on a channel and with extra fields if these are given. If it
-    /// `is_shared`, its queue pairs take entries when they post.
+    /// Creates a queue, with events on a channel and with extra fields if these are given.
     pub(crate) fn create(
         context: &Context,
         cqe: u32,
         channel: Option<&CompletionChannel>,
         vector: Option<&CompVector>,
         fields: Option<Fields>,
-        is_shared: bool,
+        counts: Counts,
     ) -> Result<Self, Error> {
         if let Some(vector) = vector {
             vector.check_is_of(context)?;
@@ -110,8 +110,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         });
         // The program chooses the wr_ids of `Raw` entries, so a completion does not identify its
         // queue pair.
-        let (capacity, is_shared) = (granted.max(0) as u32, is_shared && E::OWNED);
-        let shared = CqShared::new(Arc::new(handle), capacity, extended, is_shared);
+        let counts = Counts { is_shared: counts.is_shared && E::OWNED, ..counts };
+        let capacity = granted.max(0) as u32;
+        let shared = CqShared::new(Arc::new(handle), capacity, extended, counts);
         Ok(CompletionQueue {
             inbox: At(Arc::as_ptr(shared.inbox())),
             handle: CqHandle::new(shared.inbox()),

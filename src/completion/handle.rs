@@ -69,6 +69,10 @@ impl<E: Entry, L: Threads> CqHandle<E, L> {
         self.inbox.unbooked()
     }
 
+    pub(super) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
     /// The completion queue, for a queue that is created on it.
     pub(crate) fn queue(&self, verb: &'static str) -> Result<Arc<CqShared>, Error> {
         self.inbox.queue().ok_or_else(|| Error::new(verb, ErrorKind::CqGone))

@@ -9,10 +9,11 @@ use std::sync::{Arc, Weak};
 
 use crate::completion::attachments::State;
 use crate::completion::booking::CqShared;
-use crate::completion::counted::Counted;
+use crate::completion::counted::{Counted, Counts};
 use crate::completion::extended::adapter::{Extended, Row};
 use crate::completion::polled_queue::PolledQueue;
 use crate::counters::budget::Budget;
+use crate::counters::tally::CqTally;
 use crate::sync::{Mutex, lock};
 use crate::sys::types::{ibv_cq, ibv_wc};
 
@@ -40,7 +41,7 @@ pub(crate) struct Inbox {
     queue: Mutex<Weak<CqShared>>,
     /// The adapter that is polled if the queue has extra fields.
     extended: Option<Extended>,
-    /// The adapter that is polled if the queue has a shared budget.
+    /// The adapter that is polled if the queue has a shared budget or counters.
     counted: Option<Arc<Counted>>,
     /// The entries of the queue.
     pub(super) budget: Arc<Budget>,
@@ -94,17 +95,16 @@ impl Poller {
 }
 
 impl Inbox {
-    /// `extended` polls `queue` if it is given. `is_shared`: queue pairs take entries when they
-    /// post.
+    /// `extended` polls `queue` if it is given.
     pub fn new(
         queue: *mut ibv_cq,
         capacity: u32,
         extended: Option<Extended>,
         is_soft_roce: bool,
-        is_shared: bool,
+        counts: Counts,
     ) -> Self {
         let queue = extended.as_ref().map_or(queue, Extended::queue);
-        let counted = is_shared.then(|| Counted::new(queue));
+        let counted = Counted::new(queue, counts);
         let queue = counted.as_ref().map_or(queue, Counted::queue);
         let budget = Arc::new(Budget::new(capacity));
         let wc_flags = extended.as_ref().map_or(NO_FIELDS, |it| it.wc_flags);
@@ -158,7 +158,12 @@ impl Inbox {
 
     /// Whether its queue pairs take entries when they post.
     pub(super) fn is_shared(&self) -> bool {
-        self.counted.is_some()
+        self.counted.as_ref().is_some_and(|counted| counted.is_shared())
+    }
+
+    /// The counts for an operator, if there are any.
+    pub(super) fn tally(&self) -> Option<&Arc<CqTally>> {
+        self.counted.as_ref()?.tally()
     }
 
     /// Whether it is polled for exactly these fields.

@@ -20,7 +20,8 @@ pub(crate) mod attachments;
 pub(crate) mod awaited;
 pub(crate) mod booking;
 pub(crate) mod channel;
-mod counted;
+pub(crate) mod counted;
+pub(crate) mod counters;
 mod create;
 pub(crate) mod datagram;
 pub(crate) mod deferred_destroy;
@@ -48,6 +49,7 @@ pub use builder::{
     Fields, NoChannel, NoFields, TakesChannel, TakesVector, WithChannel, WithVector,
 };
 pub use channel::CompletionChannel;
+pub use counters::CqCounters;
 pub use datagram::UdReceived;
 pub use detached::DetachedCompletion;
 pub use extended::{

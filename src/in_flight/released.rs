@@ -26,6 +26,12 @@ impl<'q, E: Entry> Released<'q, E> {
         Released { ring, at, left }
     }
 
+    /// Notes for an operator that the work requests have completed.
+    #[inline]
+    pub(crate) fn note_done(&self) {
+        self.ring.note_done();
+    }
+
     /// Returns all entries, if they are exactly `N` work requests with a buffer each. Use it to
     /// take back a chain of known length in one step.
     ///

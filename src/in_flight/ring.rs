@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::black_box::black_box_word;
 use crate::cold::cold_path;
-use crate::counters::queue_counters::QueueCounters;
+use crate::counters::queue_counters::{QueueCounters, SEND};
 use crate::in_flight::released::Released;
 use crate::in_flight::stale::StaleCredits;
 use crate::in_flight::{InFlight, MOST, QueueState, Until, entry_in, state};
@@ -123,6 +123,12 @@ impl<E: Entry> Ring<E> {
             Some(count) => self.release_first(count),
             None => Released::new(self, self.oldest.sequence, 0),
         }
+    }
+
+    /// Notes for an operator that all work requests before the oldest have completed.
+    #[inline]
+    pub(super) fn note_done(&self) {
+        self.state.counters.tally(SEND).note_done(self.oldest.sequence);
     }
 
     /// Releases and drops the entries of dropped completions.
@@ -334,6 +340,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn release(&mut self, until: Until) -> Option<Released<'_, E>> {
+        let has_completed = !matches!(until, Until::End);
         let count = match until {
             Until::Completion(wr_id) => self.done_with(wr_id),
             Until::Dropped => {
@@ -342,7 +349,11 @@ impl<E: Entry> InFlight<E> for Ring<E> {
             }
             Until::End => NonZeroU32::new(self.in_ring()),
         };
-        count.map(|count| self.release_first(count))
+        let released = self.release_first(count?);
+        if has_completed {
+            released.note_done();
+        }
+        Some(released)
     }
 
     fn enter_sentinel(&mut self) -> Option<u64> {

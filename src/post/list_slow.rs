@@ -40,12 +40,14 @@ pub(super) extern "C" fn why_full<Q: Kind>(
     capacity: u32,
 ) -> PostErrorKind {
     let asked = most + 1;
-    match queue.in_flight.why_full(asked) {
+    let kind = match queue.in_flight.why_full(asked) {
         PostErrorKind::CqFull { .. } if most != capacity => {
             PostErrorKind::CqFull { asked, room: most }
         }
         _ => PostErrorKind::QueueFull { asked, room: most },
-    }
+    };
+    queue.count_refused(kind);
+    kind
 }
 
 /// Why the `i`th work request of a list is rejected. If it is not, marks its buffer as owned by the
@@ -69,8 +71,9 @@ pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
     let mut faults = Faults::of(found);
     wr.look(queue, found, &mut faults);
     let kind = faults.first(Q::MAX_SGE.min(slot_sges as u32), Q::MAX_INLINE);
-    if kind.is_none() {
-        wr.give(queue);
+    match kind {
+        None => wr.give(queue),
+        Some(kind) => queue.count_refused(kind),
     }
     kind
 }

@@ -11,10 +11,12 @@
 //! | `unchecked` | the `unsafe` path, which does no bookkeeping |
 //! | `slow`, `list_slow` | their cold functions |
 //! | `refusal` | the error of a rejected post, with the entries |
+//! | `counted` | counts of posts for an operator |
 //! | `trace` | the event that reports a rejected post |
 //! | `next_slot` | going through an array of slots with one pointer |
 
 pub(crate) mod chain;
+mod counted;
 pub(crate) mod list;
 pub(crate) mod list_path;
 mod list_slow;
@@ -28,7 +30,7 @@ mod trace;
 pub(crate) mod unchecked;
 mod with_verb;
 
-pub use crate::terms::post_error::PostErrorKind;
+pub use crate::terms::post_error::{PostErrorKind, Refusal};
 pub use chain::Unsettled;
 pub use list::{RecvList, RecvSlots, SendList, SendSlots};
 pub use raw_list::RawSendList;

@@ -235,10 +235,15 @@ unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
     // The known values are written to a room that lives until the list was rejected.
     unsafe {
         let (mut first, mut bad) = (first, ptr::null_mut());
+        queue.count_next(match &known {
+            Some(known) if Q::COUNTED && Q::Verb::KNOWS => known.show::<Q::Verb>(room.as_mut_ptr()),
+            _ => first,
+        });
         if let (true, Some(known)) = (Q::Verb::KNOWS, &known) {
             // (Each result returns separately. Otherwise the result is kept across the session.)
             let posted = Q::Verb::post_known(queue.object, known);
             if posted == Some(0) {
+                queue.count_posted(n);
                 return Ok(());
             }
             cold_path();
@@ -248,7 +253,10 @@ unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
             }
         }
         match Q::Verb::post(queue.object, first, &raw mut bad) {
-            0 => Ok(()),
+            0 => {
+                queue.count_posted(n);
+                Ok(())
+            }
             errno => refused(queue, first, bad, errno),
         }
     }

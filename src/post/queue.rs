@@ -18,7 +18,7 @@ use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb, is_rdma};
 use crate::sys::device::is_iwarp;
 use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
 use crate::terms::post_error::PostErrorKind;
-use crate::work::chain::trim;
+use crate::work::chain::{bytes_of, trim};
 use crate::work::flags::SendFlags;
 use crate::work::limits::{Limit, Max};
 use crate::work::opcode;
@@ -63,6 +63,8 @@ pub trait Kind: Sized {
     const RECEIVES: bool = true;
     /// Whether each work request must have a buffer.
     const NEEDS_BUFFERS: bool = false;
+    /// Whether posts are counted for an operator.
+    const COUNTED: bool = false;
 
     /// The address handles that its work requests can name; null for receives.
     fn ahs(_queue: &Queue<Self>) -> *const AhKeys {
@@ -105,6 +107,15 @@ pub trait Kind: Sized {
         0
     }
 
+    /// The number of bytes of a list, as indexed by `SENT` and `READ`: none for receives, which do
+    /// not have a message yet.
+    ///
+    /// # Safety
+    /// `first` is a list of emitted work requests.
+    unsafe fn bytes(_first: *mut Self::Wr) -> [u64; 2] {
+        [0; 2]
+    }
+
     /// The meaning of an errno with which the device rejected a work request.
     ///
     /// # Safety
@@ -142,6 +153,7 @@ impl<P: Profile> Kind for Sends<P> {
     type MaxSge = P::MaxSendSge;
     type MaxInline = P::MaxInline;
     const RECEIVES: bool = false;
+    const COUNTED: bool = P::COUNTED;
 
     #[inline(always)]
     fn ahs(queue: &SendQueue<P>) -> *const AhKeys {
@@ -183,6 +195,11 @@ impl<P: Profile> Kind for Sends<P> {
         }
     }
 
+    unsafe fn bytes(first: *mut ibv_send_wr) -> [u64; 2] {
+        // SAFETY: the list is emitted, by the contract.
+        unsafe { bytes_of(first) }
+    }
+
     unsafe fn meaning(queue: &SendQueue<P>, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {
         let is_siw = queue.in_flight.state().counters.is_siw();
         // SAFETY: the queue pair and its context are alive, and the work request is emitted, by the
@@ -217,6 +234,7 @@ impl<P: Profile> Kind for Receives<P> {
     type Verb = PostRecv;
     type MaxSge = P::MaxRecvSge;
     type MaxInline = Max<0>;
+    const COUNTED: bool = P::COUNTED;
 
     #[cfg(feature = "tracing")]
     unsafe fn qp_num(object: *mut ibv_qp) -> Option<u32> {

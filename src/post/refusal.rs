@@ -9,7 +9,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use crate::cold::drop_each;
 use crate::memory::entry::Entry;
 use crate::memory::header::{Header, word};
-use crate::terms::post_error::PostErrorKind;
+use crate::terms::post_error::{PostErrorKind, Refusal};
 use crate::terms::refused::drops_its_object;
 
 /// The entries that the device did not accept, in posting order. An iterator, from
@@ -191,11 +191,8 @@ impl PostFailure {
     /// Whether the queue or its completion queue did not have room, by this crate's count or by the
     /// device's: ENOMEM, or ENOSPC of a session on librxe.
     pub fn is_full(&self) -> bool {
-        use PostErrorKind::{CqFull, QueueFull, Refused};
-        matches!(
-            self.kind,
-            QueueFull { .. } | CqFull { .. } | Refused { errno: libc::ENOMEM | libc::ENOSPC }
-        )
+        use Refusal::{CqFull, DeviceFull, QueueFull};
+        matches!(self.kind.group(), QueueFull | CqFull | DeviceFull)
     }
 }
 

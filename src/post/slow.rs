@@ -66,12 +66,18 @@ pub(super) unsafe fn look_and_post<Q: Kind>(
     // rejected.
     let list = || unsafe { Entered::all(first) };
     if let Some(kind) = why_not(queue, found, n, list()) {
+        queue.count_refused(kind);
         return Err(PostError::refused(Some(queue), kind, 0, take_entries(queue, list())));
     }
     list().for_each(|wr| wr.give(queue));
     let mut bad = ptr::null_mut();
+    // SAFETY: the list is emitted, by the contract.
+    unsafe { queue.count_next(first) };
     match verb(queue.object, first, &raw mut bad) {
-        0 => Ok(()),
+        0 => {
+            queue.count_posted(n);
+            Ok(())
+        }
         errno => {
             // SAFETY: the list was spent, and still exists. The error is written.
             let error =
@@ -130,12 +136,15 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
             Some(accepted) => {
                 queue.in_flight.take_back(n - accepted);
                 let kind = Q::meaning(queue, bad, errno);
+                queue.count_accepted(accepted, bad);
+                queue.count_refused(kind);
                 let rejected = take_entries(queue, Entered::all(bad));
                 PostError::refused(Some(queue), kind, accepted, rejected)
             }
             None => {
                 queue.in_flight.poison();
                 let kind = PostErrorKind::OutcomeUnknown { errno };
+                queue.count_refused(kind);
                 PostError::refused(Some(queue), kind, 0, Rejected::new())
             }
         };

@@ -51,6 +51,9 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
             return Err(completion);
         };
         let released = self.core.send.in_flight.release_first(count);
+        if P::COUNTED {
+            released.note_done();
+        }
         let status = completion.status();
         // A completion of a ring owns no buffer.
         std::mem::forget(completion);
@@ -74,6 +77,9 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
             return Err(completion);
         };
         let released = self.core.send.in_flight.release_by(number);
+        if P::COUNTED {
+            released.note_done();
+        }
         Ok(Completed { status: completion.status(), released })
     }
 }

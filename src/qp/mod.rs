@@ -69,6 +69,7 @@ pub(crate) mod attr;
 #[cfg(feature = "tokio")]
 mod awaited;
 mod c_attr;
+mod counters;
 mod cq_room;
 mod defer_destroy;
 mod depth;
@@ -110,6 +111,7 @@ pub use attr::{
     RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
     UdReturn, UdRtr, UdRts, UdSqd,
 };
+pub use counters::QpCounters;
 pub use depth::{CreatedWith, Depth, OnSrq, QpCreateFlags, WithFlags};
 pub use drain::Drained;
 pub use modify::Transition;

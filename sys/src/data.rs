@@ -183,6 +183,13 @@ pub fn behind_rkey(arm: [u64; 2]) -> u32 {
     u32::from_ne_bytes([a, b, c, d])
 }
 
+/// Whether the bytes of a work request come from the peer.
+#[inline]
+pub fn reads(opcode: ibv_wr_opcode::Type) -> bool {
+    use ibv_wr_opcode::*;
+    matches!(opcode, IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD)
+}
+
 /// Whether an SRD opcode names memory of the peer.
 #[inline]
 pub fn is_rdma(opcode: ibv_wr_opcode::Type) -> bool {

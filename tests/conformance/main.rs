@@ -19,6 +19,7 @@ mod comes_home;
 mod connected;
 #[cfg(all(feature = "tokio", not(miri)))]
 mod connecting;
+mod counters;
 mod device_events;
 mod device_memory;
 mod drain;

@@ -83,7 +83,10 @@ const THREADED: [Threaded; 3] = [
             "order::a_completion_queue_that_is_dropped_before",
         ],
     ),
-    (&["--test", "conformance"], &["teardown::a_queue_pair_moves"]),
+    (
+        &["--test", "conformance"],
+        &["teardown::a_queue_pair_moves", "counters::another_thread_reads"],
+    ),
     (&["--lib"], &["completion::tests::reasons_of_several_threads"]),
 ];
 

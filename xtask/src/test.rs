@@ -422,6 +422,7 @@ fn examples() -> Result<()> {
     for name in ["first_steps", "structs", "windows", "forward", "kv", "devinfo", "target"] {
         example(name, &[])?;
     }
+    example("monitor", &["-d", "loopback", "--rows", "2", "--interval", "100"])?;
     example("faults", &["42"])?;
     example("log", &["-d", "loopback"])?;
     example("perf", &["--help"])?;

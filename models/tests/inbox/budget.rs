@@ -8,6 +8,7 @@ use loom::sync::atomic::{AtomicBool, AtomicU32};
 use loom::thread;
 
 use crate::completion::attachments::Share;
+use crate::completion::counted::Counts;
 use crate::completion::inbox::Inbox;
 use crate::completion::poll;
 use crate::counters::budget::{Budget, Room};
@@ -25,7 +26,8 @@ struct Queue {
 impl Queue {
     /// With `room` entries that no other queue has.
     fn new(room: u32) -> Queue {
-        let inbox = Arc::new(Inbox::new(poll::device(), CAPACITY, None, false, true));
+        let counts = Counts { is_shared: true };
+        let inbox = Arc::new(Inbox::new(poll::device(), CAPACITY, None, false, counts));
         inbox.attach("", &new_counters(), [0, CAPACITY - room], Share::Shared).unwrap();
         Queue { inbox, inside: Arc::new(AtomicU32::new(0)) }
     }

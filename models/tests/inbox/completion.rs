@@ -51,14 +51,28 @@ pub mod booking {
 pub mod counted {
     use std::sync::Arc;
 
+    use crate::counters::tally::CqTally;
     use crate::sys::types::ibv_cq;
 
     pub struct Counted(*mut ibv_cq);
 
+    #[derive(Default)]
+    pub struct Counts {
+        pub is_shared: bool,
+    }
+
     impl Counted {
-        pub fn new(queue: *mut ibv_cq) -> Arc<Counted> {
+        pub fn new(queue: *mut ibv_cq, counts: Counts) -> Option<Arc<Counted>> {
             #[allow(clippy::arc_with_non_send_sync)] // as the inbox says, which has it
-            Arc::new(Counted(queue))
+            counts.is_shared.then(|| Arc::new(Counted(queue)))
+        }
+
+        pub fn is_shared(&self) -> bool {
+            true
+        }
+
+        pub fn tally(&self) -> Option<&Arc<CqTally>> {
+            None
         }
 
         pub fn queue(self: &Arc<Self>) -> *mut ibv_cq {

@@ -25,6 +25,7 @@ mod terms;
 use std::sync::{Arc, Weak};
 
 use completion::attachments::{AtEnd, Share};
+use completion::counted::Counts;
 use completion::inbox::Inbox;
 use completion::poll;
 use counters::new_counters;
@@ -37,7 +38,7 @@ const CAPACITY: u32 = 4;
 const LEFT: AtEnd = AtEnd { left: [1, 1], may_be_stale: false };
 
 fn inbox() -> Arc<Inbox> {
-    Arc::new(Inbox::new(poll::device(), CAPACITY, None, false, false))
+    Arc::new(Inbox::new(poll::device(), CAPACITY, None, false, Counts::default()))
 }
 
 /// Destroys a queue pair (or ends its accounting before a RESET), like `Core::close`. Returns the

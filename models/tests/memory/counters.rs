@@ -12,6 +12,8 @@ pub mod pending;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../sys/src/counters/queue_counters.rs"]
 pub mod queue_counters;
+#[path = "../support/tally.rs"]
+pub mod tally;
 #[allow(dead_code)] // the models use only a part of it
 #[path = "../../../sys/src/counters/type_tag.rs"]
 pub mod type_tag;

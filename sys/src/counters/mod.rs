@@ -5,5 +5,6 @@ pub mod budget;
 pub mod ids;
 pub mod pending;
 pub mod queue_counters;
+pub mod tally;
 pub mod type_tag;
 pub mod word;

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::counters::budget::{Budget, Claims};
 use crate::counters::ids::RingTag;
 use crate::counters::pending::Pending;
+use crate::counters::tally::Tally;
 use crate::counters::type_tag;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -43,6 +44,8 @@ pub struct QueueCounters {
     is_siw: AtomicBool,
     /// Whether safe code forgot a list: its buffers name these counters, but are not counted.
     has_lists: AtomicBool,
+    /// Counts for an operator: of sends, of receives.
+    tally: [Tally; 2],
 }
 
 /// Counts completions of one direction of a queue.
@@ -136,6 +139,7 @@ impl QueueCounters {
             small: AtomicU32::new(0),
             is_siw: AtomicBool::new(false),
             has_lists: AtomicBool::new(false),
+            tally: Default::default(),
         });
         (Arc::as_ptr(&counters).addr() >> ADDRESS_BITS == 0).then_some(counters)
     }
@@ -229,6 +233,22 @@ impl QueueCounters {
     #[inline]
     pub fn completed(&self, direction: usize) -> u32 {
         self.completed[direction & 1].completed.load(Ordering::Acquire)
+    }
+
+    /// The counts of a direction for an operator.
+    #[inline]
+    pub fn tally(&self, direction: usize) -> &Tally {
+        &self.tally[direction & 1]
+    }
+
+    /// Like `completed`, also for the sends of a ring, as far as its owner noted them.
+    pub fn completed_of_any(&self, direction: usize) -> u32 {
+        if direction != SEND || self.ring.is_none() {
+            return self.completed(direction);
+        }
+        let done = self.tally[SEND].done();
+        let dropped = self.dropped().map_or(done, |number| (number as u32).wrapping_add(1));
+        if (dropped.wrapping_sub(done) as i32) < 0 { done } else { dropped }
     }
 
     /// Counts one more completion queue that the queue is attached to.

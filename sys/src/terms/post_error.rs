@@ -173,6 +173,59 @@ pub enum PostErrorKind {
     },
 }
 
+/// A group of reasons why posts are rejected ([`PostErrorKind::group`]), for counts.
+///
+/// [`PostErrorKind::group`]:
+/// https://docs.rs/proverbs/latest/proverbs/post/enum.PostErrorKind.html#method.group
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The queue did not have enough room ([`QueueFull`](PostErrorKind::QueueFull)).
+    QueueFull,
+    /// The completion queue did not have enough room ([`CqFull`](PostErrorKind::CqFull)).
+    CqFull,
+    /// The device did not have enough room: ENOMEM, or ENOSPC of a session on librxe
+    /// ([`Refused`](PostErrorKind::Refused)).
+    DeviceFull,
+    /// The device rejected a work request for another reason, or failed
+    /// ([`OutcomeUnknown`](PostErrorKind::OutcomeUnknown)), now or in an earlier post
+    /// ([`Poisoned`](PostErrorKind::Poisoned)).
+    Device,
+    /// The crate rejected a work request, which does not fit the queue, its buffers or the remote
+    /// slice.
+    WorkRequest,
+}
+
+impl Refusal {
+    /// All groups.
+    pub const ALL: [Refusal; 5] = [
+        Refusal::QueueFull,
+        Refusal::CqFull,
+        Refusal::DeviceFull,
+        Refusal::Device,
+        Refusal::WorkRequest,
+    ];
+}
+
+impl PostErrorKind {
+    /// The group of the reason, for counts.
+    pub fn group(&self) -> Refusal {
+        match self {
+            PostErrorKind::QueueFull { .. } => Refusal::QueueFull,
+            PostErrorKind::CqFull { .. } => Refusal::CqFull,
+            PostErrorKind::Refused { errno: libc::ENOMEM | libc::ENOSPC } => Refusal::DeviceFull,
+            PostErrorKind::Refused { .. }
+            | PostErrorKind::OutcomeUnknown { .. }
+            | PostErrorKind::Poisoned
+            | PostErrorKind::NotOnIwarp
+            | PostErrorKind::InlineInvOnSiw
+            | PostErrorKind::FencedReadOnSiw
+            | PostErrorKind::EmptyReadOnSiw => Refusal::Device,
+            _ => Refusal::WorkRequest,
+        }
+    }
+}
+
 impl fmt::Display for PostErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

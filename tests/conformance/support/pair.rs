@@ -15,6 +15,8 @@ pub struct Wish {
     pub cqe: u32,
     /// Whether the queue pairs of a completion queue share its entries.
     pub shares: bool,
+    /// Whether the completion queues count for an operator.
+    pub counted: bool,
     pub buffers: usize,
     pub size: usize,
     pub access: QpAccess,
@@ -32,6 +34,7 @@ impl Wish {
             depth: Depth { send: 8, recv: 8 },
             cqe: 60,
             shares: false,
+            counted: false,
             buffers: 40,
             size: 256,
             access: QpAccess::all(),
@@ -218,7 +221,8 @@ impl<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>> Pair<T, P> {
         let pool = pd.create_pool(wish.buffers, wish.size).unwrap();
         let [ca, cb] = [(); 2].map(|()| {
             let builder = dev.ctx.cq(wish.cqe);
-            if wish.shares { builder.shared_budget() } else { builder }.create().unwrap()
+            let builder = if wish.shares { builder.shared_budget() } else { builder };
+            if wish.counted { builder.counted() } else { builder }.create().unwrap()
         });
         let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
