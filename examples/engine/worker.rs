@@ -100,12 +100,10 @@ impl Worker {
         let (commands, received) = self::channel();
         let turn = move |waker: &Waker| {
             let timeout = worker.on_time();
-            let sources = [
-                WaitFor::Cqs(&mut channel, &mut [&mut queue]),
-                WaitFor::Cm(&worker.events),
-                WaitFor::Wake(waker),
-            ];
-            if let [_, Some(Found::Cm(event)), _] = wait(sources, timeout)? {
+            let cqs = &mut [&mut queue as _];
+            let (cqs, cm) = (WaitFor::Cqs(&mut channel, cqs), WaitFor::Cm(&worker.events));
+            let found = wait([cqs, cm, WaitFor::Wake(waker)], timeout)?;
+            if let [_, Some(Found::Cm(event)), _] = found {
                 worker.on_event(&event);
             }
             // At most 16 of them, so they do not starve the other sources.
