@@ -64,7 +64,8 @@ use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 /// ```
 #[doc(alias("ibv_qp_init_attr", "sq_sig_all", "ibv_qp_cap", "max_inline_data"))]
 pub trait Profile: 'static {
-    /// [`OwnRq`] or [`SharedRq`].
+    /// [`OwnRq`], [`SharedRq`], or for an XRC initiator [`NoRq`]. A queue pair that never receives
+    /// has [`OwnRq`] with a depth of 0.
     type Receive: ReceiveSource;
     /// [`SignalAll`] or [`Selective`].
     type Signaling: Signaling;

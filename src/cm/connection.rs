@@ -338,6 +338,31 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
         }
         Ok(())
     }
+
+    /// Whether the connection has ended, after taking the events that are pending. Never sleeps.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, prelude::*};
+    /// # let ConnectedPair { a, mut b, .. } = loopback_pair()?;
+    /// assert!(!b.id.is_disconnected()?);
+    /// a.disconnect()?;
+    /// assert!(b.id.is_disconnected()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait_disconnected`](Self::wait_disconnected), except that a connection that has not
+    /// ended is not an error.
+    pub fn is_disconnected(&mut self) -> Result<bool, Error>
+    where
+        Self: Allows<call::WaitDisconnected>,
+    {
+        match self.wait_disconnected(Duration::ZERO) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::TimedOut { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl_debug!([P: Profile, M: Mode] Connection<P, M>, |it| "Connection({:?}, {:?})", it.id, it.qp);

@@ -137,7 +137,14 @@ impl<L: Threads> ProtectionDomain<L> {
         &self.pd
     }
 
-    pub(crate) fn context(&self) -> Context {
+    /// The device of the domain. The domain keeps it open.
+    ///
+    /// ```
+    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+    /// assert_eq!(pd.context().name(), context.name());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn context(&self) -> Context {
         Context { handle: self.pd.parents().context.clone() }
     }
 

@@ -16,7 +16,6 @@ use crate::memory::registered::Registered;
 ///
 /// You can post a returned handle again. [`set_range`](Self::set_range) moves it to another piece
 /// of the same region, at a third of the cost of a new handle.
-/// new handle costs.
 ///
 /// ```
 /// # use proverbs::prelude::*;

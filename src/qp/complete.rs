@@ -36,8 +36,32 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     /// The released entries stay in the queue pair until you take them out, and borrow it. To call
-    /// the queue pair in the same match arm, destructure the result and consume the entries first:
-    /// `let Completed { status, released } = ..; released.for_each(..); match status { .. }`.
+    /// the queue pair in the same match arm, or a `&mut self` method of the struct that owns it,
+    /// destructure the result and consume the entries first. A variable for the whole result
+    /// borrows the queue pair until the end of its scope (E0499), so destructure the call itself:
+    ///
+    /// ```
+    /// # use proverbs::{completion::WcError, prelude::*, qp::Completed};
+    /// # profile! { Stream { signaling: Selective } }
+    /// struct Peer {
+    ///     qp: QueuePair<Rc, Rts, Stream>,
+    ///     written: usize,
+    /// }
+    ///
+    /// impl Peer {
+    ///     fn on_completion(&mut self, completion: Completion<'_, Buf>) {
+    ///         let Ok(Completed { status, released }) = self.qp.complete(completion) else { return };
+    ///         self.written += released.count(); // consumes the entries
+    ///         if let Err(error) = status {
+    ///             self.end(error);
+    ///         }
+    ///     }
+    ///
+    ///     fn end(&mut self, error: WcError) {
+    ///         println!("{error} after {} work requests", self.written);
+    ///     }
+    /// }
+    /// ```
     ///
     /// # Errors
     /// The completion, if it does not belong to this queue pair's send queue, or is older than a

@@ -87,12 +87,15 @@ fn given_back(
 /// Lends a window of the first end.
 fn lent(
     p: &mut Pair<Rc, Any>,
-    window: MemoryWindow,
+    mut window: MemoryWindow,
     region: &Open,
 ) -> (LentWindow, Revocable<RemoteWrite>) {
+    window.set_id(78);
     let (bind, key) = wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap().lend();
     p.a.post_send(bind).unwrap();
-    (come_back(p).into_lent().unwrap(), key)
+    let lent = come_back(p).into_lent().unwrap();
+    assert_eq!((lent.id(), key.addr()), (78, region.as_ptr().addr() as u64));
+    (lent, key)
 }
 
 /// Binds a window of the first end to bytes of the region.

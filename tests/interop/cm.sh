@@ -1,6 +1,7 @@
 #!/bin/sh
 # The rdma_cm examples against their C namesakes of rdma-core, in both roles and against themselves; our
-# rping's server ends as soon as C's, or at most a second later; and the storage target with clients that fail.
+# rping's server ends as soon as C's, or at most a second later; the storage target with clients that fail; and
+# the transfer engine with a target that fails.
 #
 #     cargo build --release --examples
 #     cargo xtask soft-roce -- sh tests/interop/cm.sh "$PWD/target/release/examples"
@@ -260,6 +261,65 @@ else
     tail -n 3 "$out/server" "$out/client"
     failed=$((failed + 1))
     kill $server $idle 2>/dev/null
+fi
+
+# has FILE TEXT PID: waits until the file has the text, but no longer than the process lives.
+has() {
+    until grep -q "$2" "$1"; do
+        kill -0 "$3" 2>/dev/null || return 1
+        sleep 0.05
+    done
+}
+
+# The engine has two targets. One is killed, a round fails for that one alone, and after the target is
+# back, a later round reaches both.
+engine_case() {
+    engine=$(program engine rust)
+    one=$address:$((port + 1))
+    two=$address:$((port + 2))
+    mkfifo "$out/first" "$out/second" "$out/again" "$out/rounds"
+    "$engine" target "$one" <"$out/first" >"$out/server" 2>&1 &
+    first=$!
+    exec 6>"$out/first"
+    "$engine" target "$two" <"$out/second" 6>&- >"$out/two" 2>&1 &
+    second=$!
+    exec 7>"$out/second"
+    listening $((port + 1)) $first && listening $((port + 2)) $second || return 1
+    "$engine" initiator "$address" "$one" "$two" <"$out/rounds" 6>&- 7>&- >"$out/client" 2>&1 &
+    initiator=$!
+    exec 8>"$out/rounds"
+    has "$out/client" "round 1: $two" $initiator || return 1
+    kill -9 $second
+    exec 7>&-
+    silent $((port + 2))
+    echo >&8
+    has "$out/client" "round 2: $two" $initiator || return 1
+    "$engine" target "$two" <"$out/again" 6>&- 8>&- >"$out/two" 2>&1 &
+    second=$!
+    exec 7>"$out/again"
+    round=2
+    until grep -q "round $round: $two: Ok(1048576), the same: true" "$out/client"; do
+        [ $round -lt 1000 ] || return 1
+        round=$((round + 1))
+        echo >&8
+        has "$out/client" "round $round: $two" $initiator || return 1
+    done
+    exec 8>&-
+    wait $initiator || return 1
+    exec 6>&- 7>&-
+    wait $first && wait $second || return 1
+    grep -q "round 1: $two: Ok(1048576), the same: true" "$out/client" &&
+        grep -q "round 2: $two: Err" "$out/client" &&
+        ! grep "$one" "$out/client" | grep -v 'Ok(1048576), the same: true'
+}
+
+if engine_case; then
+    echo "ok    engine: two targets, one is killed and comes back"
+else
+    echo "FAIL  engine: two targets, one is killed and comes back"
+    tail -n 3 "$out/server" "$out/two" "$out/client"
+    failed=$((failed + 1))
+    kill $first $second $initiator 2>/dev/null
 fi
 
 [ "$failed" = 0 ] || {

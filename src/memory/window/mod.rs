@@ -146,6 +146,11 @@ impl<A: Access> BoundWindow<A> {
 }
 
 impl LentWindow {
+    /// The number of [`MemoryWindow::set_id`].
+    pub fn id(&self) -> u64 {
+        self.0.id()
+    }
+
     /// The key that was lent.
     pub fn rkey(&self) -> u32 {
         self.0.core().rkey

@@ -16,7 +16,8 @@ use crate::memory::{Access, OutOfBounds, RemoteCell, RemoteSlice, RemoteSpan, To
 /// let told = Revocable::new(RemoteSlice::<RemoteWrite>::from_parts(0x7f00_0000, 64, 0x1234)).to_bytes();
 /// assert!(RemoteSlice::<RemoteWrite>::from_bytes(&told).is_none()); // it is lent
 /// let lent = Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
-/// assert_eq!((lent.len(), lent.is_empty(), lent.rkey()), (64, false, 0x1234));
+/// assert_eq!((lent.addr(), lent.len(), lent.rkey()), (0x7f00_0000, 64, 0x1234));
+/// assert!(!lent.is_empty());
 ///
 /// let buf_to = lent.write(); // for RdmaWrite
 /// let second_half_to = lent.slice(32, 32)?.write();
@@ -52,6 +53,11 @@ impl<A: Access> Revocable<A> {
     /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The address of the first byte at the peer, as for [`RemoteSlice::addr`].
+    pub fn addr(&self) -> u64 {
+        self.0.addr()
     }
 
     /// The rkey of the window, until it is returned.
