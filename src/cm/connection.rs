@@ -247,10 +247,9 @@ impl<M: Mode> CmId<Tcp, Established, M> {
     #[doc(alias = "rdma_disconnect")]
     pub fn disconnect(mut self) -> Result<CmId<Tcp, Disconnected, M>, Refused<Self>> {
         // SAFETY: in this state the id has a device.
-        match unsafe { self.core.id.disconnect() } {
-            Ok(()) => Ok(self.to()),
-            Err(errno) => Err(Refused::new(self, Error::os("rdma_disconnect", errno, ""))),
-        }
+        let disconnected = unsafe { self.core.id.disconnect() };
+        or_refused!(self, disconnected.map_err(|errno| Error::os("rdma_disconnect", errno, "")));
+        Ok(self.to())
     }
 }
 

@@ -22,7 +22,7 @@ use crate::sys::polling::adapter::{self, Extended};
 use crate::sys::polling::{CqAttr, ibv_cq_ex, wc_flags};
 use crate::sys::refusal::of_creation;
 use crate::sys::types::ibv_cq;
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
 /// The fields `F`, for the adapter.
@@ -62,10 +62,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         }
         let verb = if fields.is_some() { "ibv_create_cq_ex" } else { "ibv_create_cq" };
         within_limit(verb, context, cqe)?;
-        if channel.is_some_and(|channel| !channel.is_of(context)) {
-            let what = "the completion channel and the completion queue";
-            return Err(Error::new(verb, ErrorKind::ContextMismatch { what }));
-        }
+        let is_one = channel.is_none_or(|channel| channel.is_of(context));
+        Error::unless_one_context(verb, "the completion channel and the completion queue", is_one)?;
         let control = context.handle.control();
         let wc_flags = fields.map_or(0, |fields| fields.wc_flags);
         let create = |is_single_threaded: bool| {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use crate::device::{Context, DeviceAttrEx, DeviceCap};
 use crate::sys::handle;
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 use crate::terms::transport::Transport;
 
 /// A feature that a device may lack, as a type: see [`Can`].
@@ -111,10 +111,7 @@ impl<A: Ability> Can<A> {
         verb: &'static str,
         what: &'static str,
     ) -> Result<(), Error> {
-        match self.is_of(context) {
-            true => Ok(()),
-            false => Err(Error::new(verb, ErrorKind::ContextMismatch { what })),
-        }
+        Error::unless_one_context(verb, what, self.is_of(context))
     }
 }
 
@@ -148,7 +145,7 @@ impl Context {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_query_device_ex")]
     pub fn query_device_ex(&self) -> Result<DeviceAttrEx, Error> {
         // SAFETY: its handle keeps the context open.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use crate::device::Context;
 use crate::sys::handle;
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 
 /// A completion vector of a context (`comp_vector` of ibv_create_cq(3)). On most devices it is an
 /// interrupt, whose CPU handles the events of the completion queues on it.
@@ -41,11 +41,9 @@ impl CompVector {
 
     /// Checks that it belongs to this context, for a completion queue.
     pub(crate) fn check_is_of(&self, context: &Context) -> Result<(), Error> {
-        if std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle)) {
-            return Ok(());
-        }
+        let is_one = std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle));
         let what = "the completion vector and the completion queue";
-        Err(Error::new("ibv_create_cq", ErrorKind::ContextMismatch { what }))
+        Error::unless_one_context("ibv_create_cq", what, is_one)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::refusal::{destroy, of_creation};
 use crate::sys::types::ibv_pd;
-use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 
 /// A protection domain (`ibv_alloc_pd`). Regions, address handles, shared receive queues and queue
@@ -70,7 +70,8 @@ impl ProtectionDomain {
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL: there is no global route on RoCE
     ///   ([R5.4](crate::guide::rules#r5-4)), or the GID table has no entry at the index
     ///   ([R8.5](crate::guide::rules#r8-5)).
-    /// - [`ErrorKind::Limit`]: the port has fewer LIDs ([R24.9](crate::guide::rules#r24-9)).
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the port has fewer LIDs
+    ///   ([R24.9](crate::guide::rules#r24-9)).
     #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
@@ -95,8 +96,8 @@ impl ProtectionDomain {
     /// `pd` is a protection domain of libibverbs, and live until `keep` is dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::ContextMismatch`] if it belongs to another context
-    /// ([R12.1](crate::guide::rules#r12-1)).
+    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if it belongs to another
+    /// context ([R12.1](crate::guide::rules#r12-1)).
     pub unsafe fn from_raw<K: Send + Sync + 'static>(
         context: &Context,
         pd: NonNull<ibv_pd>,
@@ -104,10 +105,8 @@ impl ProtectionDomain {
     ) -> Result<Self, Error> {
         let control = context.handle.control();
         // SAFETY: the domain is live (this function's contract).
-        if unsafe { (*pd.as_ptr()).context } != context.handle.as_ptr() {
-            let what = "the context and the protection domain";
-            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        }
+        let is_one = unsafe { (*pd.as_ptr()).context } == context.handle.as_ptr();
+        Error::unless_one_context(VERB, "the context and the protection domain", is_one)?;
         let id = mint()?;
         // SAFETY: the domain is live until the keeper is dropped (this function's contract), and
         // belongs to the provider of the context, because it belongs to the context.

@@ -26,7 +26,7 @@ use crate::sys::refusal::{not_on_iwarp, of_creation, refusal, speaks_iwarp};
 use crate::sys::session::send_ops::{ATOMIC_WRITE, FLUSH};
 use crate::sys::session::{MOST_SGES, on_rxe, on_xrc};
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 use crate::terms::state::Reset;
 use crate::terms::threads::Threads;
 use crate::terms::transport::{Transport, Xrc};
@@ -49,8 +49,9 @@ impl<L: Threads> ProtectionDomain<L> {
     /// because it uses one completion queue and needs proof that the device supports XRC.
     ///
     /// # Errors
-    /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::ContextMismatch`] if `can` belongs
-    /// to another context.
+    /// As for [`create_qp`](Self::create_qp), and
+    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if `can` belongs to
+    /// another context.
     pub fn create_xrc_initiator<P: Profile<Threads = L>>(
         &self,
         can: &Can<Xrc>,
@@ -99,10 +100,8 @@ pub(super) fn create<T: Transport, P: Profile>(
         let what = "max_send_sge of extended posting";
         Error::at_most(verb, what, P::MaxSendSge::VALUE, MOST_SGES)?;
     }
-    if srq.is_some_and(|srq| srq.pd != pd.id()) {
-        let what = "the shared receive queue and the queue pair";
-        return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
-    }
+    let is_one = srq.is_none_or(|srq| srq.pd == pd.id());
+    Error::unless_one_pd(VERB, "the shared receive queue and the queue pair", is_one)?;
     let (parent, context) = (pd.handle(), pd.context());
     let ends = [send_cq.queue(VERB)?, recv_cq.queue(VERB)?];
     let ends @ [send_cq, recv_cq] = ends.each_ref();
@@ -270,10 +269,8 @@ pub(super) fn check_context<T: Transport, P: Profile>(
 ) -> Result<(), Error> {
     // Kernels identify objects by numbers that start again in each context, so they would use the
     // wrong object.
-    if ends.iter().any(|cq| !Arc::ptr_eq(&cq.handle().parents().context, context)) {
-        let what = "the completion queue and the queue pair";
-        return Err(Error::new(verb, ErrorKind::ContextMismatch { what }));
-    }
+    let is_one = ends.iter().all(|cq| Arc::ptr_eq(&cq.handle().parents().context, context));
+    Error::unless_one_context(verb, "the completion queue and the queue pair", is_one)?;
     let refused = |asked: &dyn Fn() -> String, lacks, instead| {
         not_on_iwarp(context, verb, asked, lacks, instead)
     };

@@ -79,10 +79,8 @@ impl<L: Threads> ProtectionDomain<L> {
             let qp = qp.as_ptr();
             ((*qp).pd, [(*qp).send_cq, (*qp).recv_cq], (*qp).srq)
         };
-        if pd != parent.as_ptr() {
-            let what = "the queue pair and the protection domain";
-            return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
-        }
+        let what = "the queue pair and the protection domain";
+        Error::unless_one_pd(VERB, what, pd == parent.as_ptr())?;
         check_context::<T, P>(VERB, &context, ends)?;
         let differs = |what: String| Err(Error::new(VERB, ErrorKind::NotFound(what)));
         if cqs != ends.map(|cq| cq.handle().as_ptr()) {

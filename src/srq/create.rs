@@ -27,7 +27,7 @@ use crate::sys::handle;
 use crate::sys::refusal::of_creation;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_init_attr, zeroed};
 use crate::terms::bounded::SrqNum;
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 use crate::work::data::Data;
 use crate::work::limits::Limit;
@@ -58,11 +58,11 @@ impl<L: Threads> ProtectionDomain<L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::PdMismatch`]: the pool belongs to another protection domain
-    /// ([R6.8](crate::guide::rules#r6-8)). [`ErrorKind::Limit`]: the device grants less than
-    /// requested ([R2.11](crate::guide::rules#r2-11)). Otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno; EINVAL if the shared receive queues
-    /// of the device hold fewer.
+    /// [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch): the pool belongs to another
+    /// protection domain ([R6.8](crate::guide::rules#r6-8)).
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit): the device grants less than requested
+    /// ([R2.11](crate::guide::rules#r2-11)). Otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
+    /// the errno; EINVAL if the shared receive queues of the device hold fewer.
     #[doc(alias("ibv_create_srq", "IBV_SRQT_BASIC", "ibv_srq_init_attr"))]
     pub fn create_srq<T, E, M, C>(
         &self,
@@ -103,10 +103,8 @@ impl<L: Threads> ProtectionDomain<L> {
         feed: Feed,
         make: impl FnOnce(&Arc<QueueCounters>, &mut ibv_srq_init_attr) -> Result<Made, Error>,
     ) -> Result<SharedReceiveQueue<T, E, M, L>, Error> {
-        if feed.pd != self.id() {
-            let what = "the pool and the shared receive queue";
-            return Err(Error::new(verb, ErrorKind::PdMismatch { what }));
-        }
+        let what = "the pool and the shared receive queue";
+        Error::unless_one_pd(verb, what, feed.pd == self.id())?;
         let counters = QueueCounters::shared(self.id(), feed.number)
             .ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))?;
         let buffers = feed.count as u32;

@@ -15,7 +15,7 @@ use crate::srq::create::{Made, refused};
 use crate::sys::handle;
 use crate::sys::xrc::ibv_srq_init_attr_ex;
 use crate::terms::bounded::SrqNum;
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 use crate::terms::transport::Xrc;
 use crate::work::limits::Limit;
@@ -52,9 +52,11 @@ impl XrcDomain {
     /// ```
     ///
     /// # Errors
-    /// As for [`ProtectionDomain::create_srq`]. [`ErrorKind::CqTooSmall`]: the completion queue has
-    /// too few entries left ([R9.9](crate::guide::rules#r9-9)). [`ErrorKind::ContextMismatch`]: it
-    /// or the XRC domain belongs to another context ([R12.1](crate::guide::rules#r12-1)).
+    /// As for [`ProtectionDomain::create_srq`].
+    /// [`ErrorKind::CqTooSmall`](crate::ErrorKind::CqTooSmall): the completion queue has too few
+    /// entries left ([R9.9](crate::guide::rules#r9-9)).
+    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): it or the XRC domain
+    /// belongs to another context ([R12.1](crate::guide::rules#r12-1)).
     #[doc(alias("ibv_srq_init_attr_mask", "ibv_create_srq_ex", "IBV_SRQT_XRC"))]
     #[doc(alias("IBV_SRQ_INIT_ATTR_TYPE", "IBV_SRQ_INIT_ATTR_PD", "IBV_SRQ_INIT_ATTR_XRCD"))]
     #[doc(alias(
@@ -86,14 +88,11 @@ impl XrcDomain {
         cq: &CqHandle<E, L>,
     ) -> Result<SharedReceiveQueue<Xrc, E, M, L>, Error> {
         let here = &pd.handle().parents().context;
-        let mismatch = |what| Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        if !Arc::ptr_eq(self.handle().parents(), here) {
-            return mismatch("the XRC domain and the protection domain");
-        }
+        let is_one = Arc::ptr_eq(self.handle().parents(), here);
+        Error::unless_one_context(VERB, "the XRC domain and the protection domain", is_one)?;
         let shared = cq.queue(VERB)?;
-        if !Arc::ptr_eq(&shared.handle().parents().context, here) {
-            return mismatch("the completion queue and the protection domain");
-        }
+        let is_one = Arc::ptr_eq(&shared.handle().parents().context, here);
+        Error::unless_one_context(VERB, "the completion queue and the protection domain", is_one)?;
         pd.create_any_srq(VERB, feed, |counters, init| {
             let asked = init.attr;
             shared.attach(VERB, counters, [0, asked.max_wr], Share::Receives)?;

@@ -11,7 +11,7 @@ use crate::memory::{Access, MemoryRegion};
 use crate::sys::control::status;
 use crate::sys::handle;
 use crate::sys::memory::{ZERO_BASED, ibv_alloc_dm_attr, ibv_dm};
-use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::error::{Error, Refused};
 
 const VERB: &str = "ibv_alloc_dm";
 
@@ -58,8 +58,9 @@ impl Context {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// - [`ErrorKind::ContextMismatch`]: `can` comes from another context.
-    /// - [`ErrorKind::Limit`]: `len` exceeds `max_dm_size`.
+    /// - [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): `can` comes from
+    ///   another context.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): `len` exceeds `max_dm_size`.
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `len` is 0, ENOMEM if
     ///   not enough memory is left.
     #[doc(alias("ibv_alloc_dm", "ibv_alloc_dm_attr", "log_align_req"))]
@@ -110,7 +111,7 @@ impl Dm {
     /// thread may be mixed with it.
     ///
     /// # Errors
-    /// - [`ErrorKind::Limit`]: the bytes are not all inside.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the bytes are not all inside.
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL on devices that copy whole
     ///   words of 4 bytes, if offset or length is not a multiple of 4.
     #[doc(alias = "ibv_memcpy_to_dm")]
@@ -187,16 +188,15 @@ impl ProtectionDomain {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// The memory, with [`ErrorKind::ContextMismatch`] if it belongs to another context
-    /// ([R12.1](crate::guide::rules#r12-1)), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
-    /// the errno.
+    /// The memory, with [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if it
+    /// belongs to another context ([R12.1](crate::guide::rules#r12-1)), otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias("ibv_reg_dm_mr", "IBV_ACCESS_ZERO_BASED"))]
     pub fn register_dm<A: Access>(&self, dm: Dm) -> Result<MemoryRegion<A, Dm>, Refused<Dm>> {
         const VERB: &str = "ibv_reg_dm_mr";
-        if !Arc::ptr_eq(dm.handle.parents(), &self.handle().parents().context) {
-            let what = "the device memory and the protection domain";
-            return Err(Refused::new(dm, Error::new(VERB, ErrorKind::ContextMismatch { what })));
-        }
+        let is_one = Arc::ptr_eq(dm.handle.parents(), &self.handle().parents().context);
+        let what = "the device memory and the protection domain";
+        or_refused!(dm, Error::unless_one_context(VERB, what, is_one));
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         let len = dm.len;
         // SAFETY: domain and memory are live, and the memory stays allocated until the region is

@@ -162,10 +162,7 @@ impl<S: State> XrcTarget<S> {
         attr.fill(&mut filled);
         let port = filled.port_or(self.port);
         if let Some(address) = filled.address {
-            let checked = self.context().check_path_bits(&address, "ibv_modify_qp", port);
-            if let Result::Err(error) = checked {
-                return Result::Err(Refused::new(self, error));
-            }
+            or_refused!(self, self.context().check_path_bits(&address, "ibv_modify_qp", port));
         }
         self.modify_to(filled, port)
     }

@@ -18,7 +18,7 @@ use crate::sys::data::Operands;
 use crate::sys::memory::ZERO_BASED;
 use crate::sys::types::ibv_wr_opcode;
 use crate::sys::types::raw::{bind_mw_t, ibv_mw_bind_info};
-use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::error::{Error, Refused};
 use crate::work::address::Connected;
 use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
 use crate::work::request::{Use, WorkRequest, request};
@@ -90,9 +90,9 @@ impl<A: Access> BindMw<A> {
     /// window that peers write.
     ///
     /// # Errors
-    /// [`ErrorKind::PdMismatch`] if the region belongs to another protection domain;
-    /// [`ErrorKind::Os`] with EINVAL if the range is empty or not inside the region
-    /// ([R1.7](crate::guide::rules#r1-7)). The error contains the window.
+    /// [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch) if the region belongs to another
+    /// protection domain; [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if the range is empty
+    /// or not inside the region ([R1.7](crate::guide::rules#r1-7)). The error contains the window.
     pub fn new<R, M>(
         window: MemoryWindow,
         region: &MemoryRegion<R, M>,
@@ -128,10 +128,8 @@ where
 {
     let registered = region.shared();
     let (start, len) = (range.start, range.len());
-    if registered.pd() != window.pd() {
-        let what = "the memory window and the region";
-        return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
-    }
+    let is_one = registered.pd() == window.pd();
+    Error::unless_one_pd(VERB, "the memory window and the region", is_one)?;
     if len == 0 || registered.check(start, len).is_err() {
         let asked = format!("bytes {range:?} of a region of {}", region.len());
         return Err(Error::os(VERB, libc::EINVAL, asked));

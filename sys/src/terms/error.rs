@@ -223,6 +223,22 @@ impl Error {
         if asked > max { Err(Error::limit(verb, what, asked, max)) } else { Ok(()) }
     }
 
+    /// An error if two objects belong to different protection domains. `what` names both.
+    #[doc(hidden)]
+    pub fn unless_one_pd(verb: &'static str, what: &'static str, is_one: bool) -> Result<(), Self> {
+        if is_one { Ok(()) } else { Err(Error::new(verb, ErrorKind::PdMismatch { what })) }
+    }
+
+    /// An error if two objects belong to different contexts. `what` names both.
+    #[doc(hidden)]
+    pub fn unless_one_context(
+        verb: &'static str,
+        what: &'static str,
+        is_one: bool,
+    ) -> Result<(), Self> {
+        if is_one { Ok(()) } else { Err(Error::new(verb, ErrorKind::ContextMismatch { what })) }
+    }
+
     /// The verb, by its C name.
     pub fn verb(&self) -> &'static str {
         self.0.verb
