@@ -126,8 +126,9 @@ impl Target {
     /// Waits for events and completions, at most `timeout`, and processes them. Returns false once
     /// the target has ended.
     pub fn turn(&mut self, timeout: Option<Duration>) -> Result<bool> {
+        let cqs = &mut [&mut self.cq as _];
         let sources = [
-            WaitFor::Cqs(&mut self.channel, &mut [&mut self.cq]),
+            WaitFor::Cqs(&mut self.channel, cqs),
             WaitFor::Cm(&self.events),
             WaitFor::Wake(&self.waker),
         ];
