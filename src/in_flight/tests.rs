@@ -429,6 +429,7 @@ fn marks_stand_out() {
             assert!(!is_class || is_known == (capacity <= small), "{capacity} {small}");
             assert_ne!((buf | type_tag::LOOK) & type_tag::send_mask(5, small), 0);
             assert_eq!((buf | type_tag::LOOK) & type_tag::receive_mask(5), 0);
+            assert_ne!((buf | type_tag::EMPTY) & type_tag::receive_mask(5), 0);
             assert_ne!(buf & type_tag::ANY, 0);
         }
     }

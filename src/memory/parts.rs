@@ -46,10 +46,11 @@ impl<C> Buf<C> {
     /// buffer is then unchanged.
     pub fn narrow(&mut self, range: impl RangeBounds<usize>) -> Result<(), OutOfBounds> {
         let Range { start, end } = Container::Buffer.range(self.len(), range)?;
-        // The capacity is at least one byte, which must be one of the buffer's bytes.
-        let first = start.min(self.capacity() - 1);
+        // At least one byte, unless the message of a receive used none (`with_context`).
+        let first = start.min(self.capacity().saturating_sub(1));
         let len = (end - start) as u32;
-        self.header().set_bytes(self.header().addr().wrapping_add(first), len.max(1), len);
+        let capacity = len.max(1).min(self.header().capacity());
+        self.header().set_bytes(self.header().addr().wrapping_add(first), capacity, len);
         Ok(())
     }
 

@@ -92,12 +92,10 @@ pub trait Kind: Sized {
     /// # Safety
     /// The queue's object is alive, and `wr` is emitted.
     unsafe fn measure(
-        _queue: &Queue<Self>,
-        _wr: *mut Self::Wr,
-        _is_mismatch: bool,
-    ) -> Option<PostErrorKind> {
-        None
-    }
+        queue: &Queue<Self>,
+        wr: *mut Self::Wr,
+        is_mismatch: bool,
+    ) -> Option<PostErrorKind>;
 
     /// The length of an inline payload in bytes; 0 if the data is in buffers.
     ///
@@ -173,7 +171,7 @@ impl<P: Profile> Kind for Sends<P> {
     ) -> Option<PostErrorKind> {
         let (max, by_mtu) = queue.in_flight.state().counters.longest_message();
         // SAFETY: the work request is emitted, by the contract.
-        let asked = unsafe { trim(wr) };
+        let asked = unsafe { trim((*wr).sg_list, &mut (*wr).num_sge) };
         // SAFETY: the queue pair is alive, and the work request is emitted, by the contract.
         if is_mismatch && asked > max.into() && !unsafe { is_rdma_on_srd(queue.object, wr) } {
             return Some(match by_mtu {
@@ -190,7 +188,7 @@ impl<P: Profile> Kind for Sends<P> {
         unsafe {
             match (*wr).send_flags & SendFlags::INLINE.bits() {
                 0 => 0,
-                _ => trim(wr),
+                _ => trim((*wr).sg_list, &mut (*wr).num_sge),
             }
         }
     }
@@ -236,6 +234,12 @@ impl<P: Profile> Kind for Receives<P> {
     type MaxInline = Max<0>;
     const COUNTED: bool = P::COUNTED;
 
+    unsafe fn measure(_: &Queue<Self>, wr: *mut ibv_recv_wr, _: bool) -> Option<PostErrorKind> {
+        // SAFETY: the work request is emitted, by the contract.
+        unsafe { trim((*wr).sg_list, &mut (*wr).num_sge) };
+        None
+    }
+
     #[cfg(feature = "tracing")]
     unsafe fn qp_num(object: *mut ibv_qp) -> Option<u32> {
         // SAFETY: the queue pair is alive, by the contract.
@@ -253,6 +257,12 @@ impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {
     type MaxSge = M;
     type MaxInline = Max<0>;
     const NEEDS_BUFFERS: bool = true;
+
+    unsafe fn measure(_: &Queue<Self>, wr: *mut ibv_recv_wr, _: bool) -> Option<PostErrorKind> {
+        // SAFETY: the work request is emitted, by the contract.
+        unsafe { trim((*wr).sg_list, &mut (*wr).num_sge) };
+        None
+    }
 
     fn slab(queue: &SharedQueue<E, M>) -> usize {
         queue.own.0

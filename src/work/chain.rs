@@ -4,7 +4,7 @@
 
 use crate::counters::tally::{READ, SENT};
 use crate::sys::data::{Link, reads};
-use crate::sys::types::ibv_send_wr;
+use crate::sys::types::{ibv_send_wr, ibv_sge};
 
 /// The work requests of a list, in order.
 ///
@@ -54,15 +54,13 @@ pub(crate) unsafe fn bytes_of(first: *mut ibv_send_wr) -> [u64; 2] {
 /// number of bytes in the others, in 64 bits, because a list can exceed 32 bits (R2.8).
 ///
 /// # Safety
-/// `wr` is emitted. If it has several elements, its gather list is writable.
+/// An emitted work request has these elements. If there are several, the list is writable.
 #[cold]
-pub(crate) unsafe fn trim(wr: *mut ibv_send_wr) -> u64 {
+pub(crate) unsafe fn trim(sges: *mut ibv_sge, count: &mut i32) -> u64 {
     let (mut kept, mut bytes) = (0, 0);
-    // SAFETY: an emitted work request has `num_sge` written elements at `sg_list`, and `kept` never
-    // exceeds `i`.
+    // SAFETY: there are `count` written elements, and `kept` never exceeds `i`.
     unsafe {
-        let sges = (*wr).sg_list;
-        for i in 0..(*wr).num_sge as usize {
+        for i in 0..*count as usize {
             let sge = *sges.add(i);
             if sge.length != 0 {
                 if kept != i {
@@ -72,7 +70,7 @@ pub(crate) unsafe fn trim(wr: *mut ibv_send_wr) -> u64 {
                 bytes += u64::from(sge.length);
             }
         }
-        (*wr).num_sge = kept as i32;
     }
+    *count = kept as i32;
     bytes
 }

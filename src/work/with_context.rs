@@ -96,7 +96,8 @@ impl<D> Recv<D> {
     /// [`WorkRequest::with_context`](crate::wr::WorkRequest::with_context).
     ///
     /// The message does not use the bytes of the buffer, which comes back narrowed to none
-    /// ([`Buf::widen`] restores them).
+    /// ([`Buf::widen`] restores them). If it is posted again without them, it receives nothing
+    /// ([R3.3](crate::guide::rules#r3-3)).
     ///
     /// Each receive of a shared receive queue needs a buffer of its pool
     /// ([R9.9](crate::guide::rules#r9-9)). So this also posts empty receives there, and receives at

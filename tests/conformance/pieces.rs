@@ -552,6 +552,53 @@ fn empty_receives_of_a_shared_queue() {
     assert_eq!(other.available(), 1);
 }
 
+/// A buffer that a receive had for its context alone comes back without bytes. Posted again, it has
+/// no element: one of length 0 would be 2^31 bytes of buffers that the program owns.
+/// Proves R3.3.
+#[test]
+fn a_buffer_without_bytes_has_no_element() {
+    fails_on!(IwarpOtherwise, "R24.15");
+    profile! { Sparse { entry: AnyBuf, max_recv_sge: 2 } }
+    let mut p = Pair::<Rc, Sparse>::new();
+    let pool = p.pd.create_pool(16, 64).unwrap();
+    let mut all: Vec<Buf> = (0..16).map(|_| poisoned(&pool)).collect();
+    all.sort_by_key(|buf| std::cmp::Reverse(buf.as_ptr()));
+    // The buffers behind it in memory stay with the program.
+    let mut buf = all.pop().unwrap();
+    let to = p.pd.register::<LocalWrite>(16).unwrap();
+    let buf_of = |entry| match entry {
+        AnyBuf::Buf(buf) => buf,
+        AnyBuf::List(list) => list.into_bufs().ok().and_then(|mut list| list.pop_front()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    fn exchange(p: &mut Pair<Rc, Sparse>, message: &[u8]) -> AnyBuf {
+        p.a.post_send(wr::Send::inline_slice(message)).unwrap();
+        poll(&p.dev, &mut p.ca, 1);
+        let done = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+        assert_eq!(done.byte_len as usize, message.len());
+        done.entry.unwrap()
+    }
+    p.b.post_recv(wr::Recv::empty().with_context(buf)).unwrap();
+    buf = buf_of(exchange(&mut p, b""));
+    assert_eq!((buf.len(), buf.capacity()), (0, 0));
+    buf.narrow(..).unwrap();
+    assert_eq!((buf.len(), buf.capacity()), (0, 0));
+
+    // Alone, in a list of work requests, and before another element.
+    p.b.post_recv(wr::Recv::new(buf)).unwrap();
+    buf = buf_of(exchange(&mut p, b""));
+    post_recv!(p.b, [wr::Recv::new(buf)]).unwrap();
+    buf = buf_of(exchange(&mut p, b""));
+    let parts = (buf, to.piece(0, 16).unwrap());
+    p.b.post_recv(wr::Recv::at(parts).unwrap()).unwrap();
+    for message in [b"16 bytes of text", b"again, 16 bytes "] {
+        let AnyBuf::List(list) = exchange(&mut p, message) else { panic!("a list") };
+        assert_eq!((elements(&list), bytes(&to, 0, 16)), (vec![(0, 0), (16, 0)], message.into()));
+        p.b.post_recv(wr::Recv::at(list).unwrap()).unwrap();
+    }
+    all.into_iter().for_each(|buf| drop(untouched(buf)));
+}
+
 /// A whole message at a chosen place, although the queue is shared.
 /// Proves R9.9, R6.12.
 #[test]

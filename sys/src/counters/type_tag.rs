@@ -1,7 +1,7 @@
 //! The encoding of `Header::type_tag`, which describes a buffer, and of the masks of queues.
 //!
-//! A type tag has a code for the protection domain, one for the pool, a bit that tells whether a
-//! send must inspect the buffer, and for each of some sizes a bit that tells whether the buffer is
+//! A type tag has a code for the protection domain, one for the pool, bits that tell whether a
+//! send or a receive must inspect the buffer, and for each of some sizes a bit that tells whether the buffer is
 //! larger. A queue has a mask of the bits that a buffer must not have. So one test detects whether
 //! a buffer must be inspected. The same test on the type tags of several buffers, or-ed together,
 //! detects whether one of them must be.
@@ -14,6 +14,8 @@
 /// The next send inspects the buffer: it is or was empty (R3.3), exceeds its remote slice, or was
 /// narrowed to fewer bytes than an atomic returns (R4.1).
 pub const LOOK: u64 = 1;
+/// The next receive omits the buffer's element: it has no bytes (R3.3).
+pub const EMPTY: u64 = 1 << (Pool::FIRST - 1);
 /// The number of bytes that an atomic returns.
 pub const ATOMIC: u32 = 8;
 /// The mask of a queue that inspects every buffer: each type tag has at least one bit.
@@ -21,8 +23,7 @@ pub const ANY: u64 = !0;
 
 /// Capacities in bytes. Bit `1 + i` of a type tag means that the buffer is larger than the `i`th.
 /// They are the MTUs, and the longest message of usual devices divided by numbers of elements.
-const SIZES: [u32; 11] =
-    [256, 512, 1024, 2048, 4096, 1 << 16, 1 << 18, 1 << 20, 1 << 23, 1 << 25, 1 << 30];
+const SIZES: [u32; 10] = [256, 512, 1024, 2048, 4096, 1 << 16, 1 << 18, 1 << 20, 1 << 23, 1 << 30];
 
 /// Codes of numbers of `BITS` bits, starting at bit `AT` of a type tag.
 struct Codes<const BITS: u32, const AT: u32>;
@@ -124,13 +125,13 @@ fn of_size(capacity: u32) -> u64 {
     match capacity.checked_sub(1) {
         // (Offset 0 counts as 1, because no size is between them.)
         Some(last) => BEYOND[(last | 1).ilog2() as usize].into(),
-        None => LOOK,
+        None => LOOK | EMPTY,
     }
 }
 
 /// The mask for receives of a queue in this domain.
 pub fn receive_mask(pd: u32) -> u64 {
-    Pd::but(pd)
+    Pd::but(pd) | EMPTY
 }
 
 /// The mask of a shared receive queue that takes buffers of this pool.
@@ -171,6 +172,6 @@ mod tests {
         // The result of an atomic fits into 8 bytes, but not into 7.
         let looked_at = [7, 8].map(|capacity| resized(of(3, 5, 64), capacity) & LOOK != 0);
         assert_eq!(looked_at, [true, false]);
-        assert_eq!((of_size(0), without_pool(of(3, 5, 8), 0)), (LOOK, of(3, NO_POOL, 0)));
+        assert_eq!((of_size(0), without_pool(of(3, 5, 8), 0)), (LOOK | EMPTY, of(3, NO_POOL, 0)));
     }
 }
