@@ -9,6 +9,7 @@ use crate::completion::CompletionQueue;
 use crate::completion::booking::CqShared;
 use crate::completion::inbox::Inbox;
 use crate::memory::{Buf, Entry};
+use crate::terms::counters::CqCounters;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::{AnyThread, Threads};
 
@@ -69,8 +70,32 @@ impl<E: Entry, L: Threads> CqHandle<E, L> {
         self.inbox.unbooked()
     }
 
-    pub(super) fn inbox(&self) -> &Inbox {
-        &self.inbox
+    /// The counts of the completion queue for an operator, or `None` if it was created without
+    /// [`counted`](crate::completion::CqBuilder::counted).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::completion::CqCounters;
+    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+    /// let mut cq: CompletionQueue = context.cq(64).counted().create()?;
+    /// let counters: CqCounters = cq.counters().ok_or("not counted")?;
+    ///
+    /// let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    /// let depth = Depth { send: 8, recv: 8 };
+    /// let mut qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?.modify(init)?;
+    /// qp.post_recv(wr::Recv::empty())?;
+    /// let _qp = qp.to_error()?; // flushes the receive
+    /// while cq.poll_one()?.is_none() {}
+    ///
+    /// let shown = std::thread::spawn(move || {
+    ///     (counters.completions(), counters.failed(WcStatus::WrFlush), counters.unbooked())
+    /// });
+    /// let (completions, flushed, unbooked) = shown.join().map_err(|_| "panicked")?;
+    /// assert_eq!((completions, flushed, unbooked), (1, 1, cq.unbooked()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn counters(&self) -> Option<CqCounters> {
+        self.inbox.tally().map(|tally| CqCounters::new(tally, &self.inbox.budget))
     }
 
     /// The completion queue, for a queue that is created on it.

@@ -21,7 +21,6 @@ pub(crate) mod awaited;
 pub(crate) mod booking;
 pub(crate) mod channel;
 pub(crate) mod counted;
-pub(crate) mod counters;
 mod create;
 pub(crate) mod datagram;
 pub(crate) mod deferred_destroy;
@@ -40,6 +39,7 @@ mod window;
 
 pub use crate::sys::attr::grh::{GRH_LEN, Grh};
 pub use crate::sys::wait::Waker;
+pub use crate::terms::counters::CqCounters;
 pub use crate::work::wc_opcode::WcOpcode;
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncCompletionChannel;
@@ -49,7 +49,6 @@ pub use builder::{
     Fields, NoChannel, NoFields, TakesChannel, TakesVector, WithChannel, WithVector,
 };
 pub use channel::CompletionChannel;
-pub use counters::CqCounters;
 pub use datagram::UdReceived;
 pub use detached::DetachedCompletion;
 pub use extended::{

@@ -22,7 +22,8 @@ impl<Q: Kind> Queue<Q> {
     pub(super) unsafe fn count_next(&self, first: *mut Q::Wr) {
         if Q::COUNTED {
             // SAFETY: the list is emitted (this function's contract).
-            self.tally().begin(unsafe { Q::bytes(first) });
+            let bytes = unsafe { Q::bytes(first) };
+            self.tally().next.iter().zip(bytes).for_each(|(next, bytes)| next.set(bytes));
         }
     }
 
@@ -47,6 +48,6 @@ impl<Q: Kind> Queue<Q> {
 
     /// Counts a rejected post, or a work request that a list rejected.
     pub(super) fn count_refused(&self, kind: PostErrorKind) {
-        self.tally().refuse(kind.group());
+        self.tally().refused[kind.group() as usize].add(1);
     }
 }

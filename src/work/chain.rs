@@ -2,9 +2,8 @@
 
 #![allow(unsafe_code)] // follows C's links
 
-use crate::counters::tally::{READ, SENT};
-use crate::sys::data::{Link, reads};
-use crate::sys::types::{ibv_send_wr, ibv_sge};
+use crate::sys::data::Link;
+use crate::sys::types::ibv_sge;
 
 /// The work requests of a list, in order.
 ///
@@ -29,25 +28,6 @@ pub(crate) unsafe fn iter<W: Link>(first: *mut W) -> impl Iterator<Item = *mut W
 pub(crate) unsafe fn index_of<W: Link>(first: *mut W, bad: *mut W) -> Option<u32> {
     // SAFETY: the caller's list outlives this call, and so the iterator.
     unsafe { iter(first) }.position(|wr| wr == bad).map(|index| index as u32)
-}
-
-/// The number of bytes of a list, as indexed by `SENT` and `READ`.
-///
-/// # Safety
-/// As for `iter`.
-pub(crate) unsafe fn bytes_of(first: *mut ibv_send_wr) -> [u64; 2] {
-    let mut bytes = [0; 2];
-    // SAFETY: the caller's list outlives this call. An emitted work request has `num_sge` written
-    // elements at `sg_list`.
-    unsafe {
-        for wr in iter(first) {
-            let kind = if reads((*wr).opcode) { READ } else { SENT };
-            for i in 0..(*wr).num_sge as usize {
-                bytes[kind] += u64::from((*(*wr).sg_list.add(i)).length);
-            }
-        }
-    }
-    bytes
 }
 
 /// Removes zero-length elements, because some devices read length 0 as 2^31 (R3.3). Returns the

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::types::*;
+use crate::counters::tally::{READ, SENT};
 
 /// The common beginning of both kinds of work requests (`sys::layout` checks it).
 #[repr(C)]
@@ -183,11 +184,27 @@ pub fn behind_rkey(arm: [u64; 2]) -> u32 {
     u32::from_ne_bytes([a, b, c, d])
 }
 
-/// Whether the bytes of a work request come from the peer.
-#[inline]
-pub fn reads(opcode: ibv_wr_opcode::Type) -> bool {
+/// The number of bytes of a list, as indexed by `SENT` and `READ`.
+///
+/// # Safety
+/// `wr` is the first of a list of complete work requests that ends with null.
+pub unsafe fn bytes_of(mut wr: *mut ibv_send_wr) -> [u64; 2] {
     use ibv_wr_opcode::*;
-    matches!(opcode, IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD)
+    let mut bytes = [0; 2];
+    while !wr.is_null() {
+        // SAFETY: the work request has `num_sge` elements at `sg_list` (this function's contract).
+        unsafe {
+            let kind = match (*wr).opcode {
+                IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => READ,
+                _ => SENT,
+            };
+            for i in 0..(*wr).num_sge as usize {
+                bytes[kind] += u64::from((*(*wr).sg_list.add(i)).length);
+            }
+            wr = (*wr).next;
+        }
+    }
+    bytes
 }
 
 /// Whether an SRD opcode names memory of the peer.

@@ -199,8 +199,9 @@ fn failures() {
     for _ in 0..3 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
-    let wrong = RemoteSlice::<RemoteWrite>::from_parts(0x1000, 8, 0xbad);
-    p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", wrong.write())).unwrap();
+    let wrong = RemoteSlice::<RemoteRead>::from_parts(0x1000, 8, 0xbad);
+    // (A refused WRITE completes on iWARP, R24.12.)
+    p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), wrong.read())).unwrap();
     let failed = poll(&p.dev, &mut p.ca, 1).remove(0);
     let Done::Failed(failed) = failed else { panic!("there is no such key") };
     assert_eq!(sends.failures().collect::<Vec<_>>(), [(failed.error.status, 1)]);
@@ -372,7 +373,8 @@ fn another_thread_reads() {
                 let sent = counters.sent_bytes().unwrap();
                 let now = [completed, posted, full, sent, cq.completions()];
                 assert!(before.iter().zip(&now).all(|(before, now)| before <= now));
-                assert!(completed <= posted && counters.outstanding(Send).unwrap() <= 9);
+                // (Between two reads the other thread may do any number of rounds.)
+                assert!(completed <= posted);
                 (before, reads) = (now, reads + 1);
                 thread::yield_now();
             }

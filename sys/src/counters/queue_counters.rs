@@ -246,7 +246,7 @@ impl QueueCounters {
         if direction != SEND || self.ring.is_none() {
             return self.completed(direction);
         }
-        let done = self.tally[SEND].done();
+        let done = self.tally[SEND].done.get() as u32;
         let dropped = self.dropped().map_or(done, |number| (number as u32).wrapping_add(1));
         if (dropped.wrapping_sub(done) as i32) < 0 { done } else { dropped }
     }

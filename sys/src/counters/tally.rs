@@ -5,7 +5,7 @@
 
 // No model: a reader uses each count by itself, so their order does not matter.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::terms::post_error::Refusal;
 
 /// A count with one writer.
@@ -23,7 +23,8 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn set(&self, n: u64) {
+    #[inline]
+    pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
     }
 }
@@ -36,38 +37,18 @@ pub const READ: usize = 1;
 #[derive(Default)]
 pub struct Tally {
     /// Work requests that the device accepted. Counted only if the profile asks.
-    posted: Count,
+    pub posted: Count,
     /// Their bytes, as indexed by `SENT` and `READ`.
-    bytes: [Count; 2],
-    /// The bytes of the list that is being posted.
-    next: [Count; 2],
+    pub bytes: [Count; 2],
+    /// The bytes of the list that is being posted. Its elements may change once it is posted.
+    pub next: [Count; 2],
     /// Rejected posts, by reason.
-    refused: [Count; Refusal::ALL.len()],
+    pub refused: [Count; Refusal::ALL.len()],
     /// The number of work requests of a ring that completed, wrapping, when this was last noted.
-    done: AtomicU32,
+    pub done: Count,
 }
 
 impl Tally {
-    pub fn posted(&self) -> u64 {
-        self.posted.get()
-    }
-
-    pub fn bytes(&self, kind: usize) -> u64 {
-        self.bytes[kind].get()
-    }
-
-    pub fn refused(&self, why: Refusal) -> u64 {
-        self.refused[why as usize].get()
-    }
-
-    /// Notes the bytes of a list that is about to be posted. Its elements may change once it is
-    /// posted.
-    pub fn begin(&self, bytes: [u64; 2]) {
-        for (next, bytes) in self.next.iter().zip(bytes) {
-            next.set(bytes);
-        }
-    }
-
     /// Counts the `n` work requests that the device accepted. It did not accept the last
     /// `less_bytes` of the list.
     pub fn accept(&self, n: u32, less_bytes: [u64; 2]) {
@@ -75,21 +56,6 @@ impl Tally {
         for ((count, next), less) in self.bytes.iter().zip(&self.next).zip(less_bytes) {
             count.add(next.get().wrapping_sub(less));
         }
-    }
-
-    #[cold]
-    pub fn refuse(&self, why: Refusal) {
-        self.refused[why as usize].add(1);
-    }
-
-    /// Notes how many work requests of a ring have completed, wrapping.
-    #[inline]
-    pub fn note_done(&self, done: u32) {
-        self.done.store(done, Ordering::Relaxed);
-    }
-
-    pub fn done(&self) -> u32 {
-        self.done.load(Ordering::Relaxed)
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod absence;
 pub mod bounded;
 pub mod bounds;
+pub mod counters;
 pub mod depth;
 pub mod error;
 pub mod gid;
