@@ -76,17 +76,14 @@ const FEW: u32 = 2;
 type Threaded = (&'static [&'static str], &'static [&'static str]);
 const THREADED: [Threaded; 3] = [
     (
-        &["--test", "attack"],
+        &ATTACK,
         &[
             "threads::",
             "exit::a_thread_that_ends",
             "order::a_completion_queue_that_is_dropped_before",
         ],
     ),
-    (
-        &["--test", "conformance"],
-        &["teardown::a_queue_pair_moves", "counters::another_thread_reads"],
-    ),
+    (&CONFORMANCE, &["teardown::a_queue_pair_moves", "counters::another_thread_reads"]),
     (&["--lib"], &["completion::tests::reasons_of_several_threads"]),
 ];
 

@@ -419,9 +419,7 @@ fn examples() -> Result<()> {
         }
     }
     is_linked_to_no_verbs(&cargo::named(&built, "first_steps")?)?;
-    for name in
-        ["first_steps", "structs", "windows", "forward", "kv", "devinfo", "target", "engine"]
-    {
+    for name in "first_steps structs windows forward kv devinfo target engine".split(' ') {
         example(name, &[])?;
     }
     example("monitor", &["-d", "loopback", "--rows", "2", "--interval", "100"])?;
