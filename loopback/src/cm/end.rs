@@ -33,16 +33,6 @@ impl State {
         Ok(())
     }
 
-    /// The device ended the connection of a queue pair, which its id reports.
-    pub(crate) fn lose_connection(&mut self, qp: u32) {
-        let is_of =
-            |id: &Id| id.qp_num == qp && matches!(id.phase, Phase::Connected | Phase::Leaving);
-        let number = self.cm.ids.iter().find(|(_, id)| is_of(id)).map(|(number, _)| *number);
-        if let Some(number) = number {
-            self.is_over(number);
-        }
-    }
-
     /// Notifies the peer that this side disconnected.
     fn leave_peer(&mut self, number: u32) {
         let Some(peer) = self.cm.ids.get(&number).and_then(|id| id.peer) else { return };
@@ -116,7 +106,7 @@ impl State {
     /// Queues an event that the program writes itself.
     pub(super) fn write_cm_event(&mut self, number: u32, status: c_int, arg: u64) -> Verb {
         self.id(number)?;
-        self.bring(Event::of(number, RDMA_CM_EVENT_USER).status(status).arm(Arm::User(arg)));
+        self.cm.bring(Event::of(number, RDMA_CM_EVENT_USER).status(status).arm(Arm::User(arg)));
         Ok(())
     }
 
@@ -137,7 +127,7 @@ impl State {
             Space::Tcp => Arm::Conn(Param::default()),
             Space::Udp => Arm::Ud { to: Default::default(), qp_num: 0x11 },
         };
-        self.bring(Event::of(number, kind).status(status).arm(arm));
+        self.cm.bring(Event::of(number, kind).status(status).arm(arm));
         if kind == Kind::RDMA_CM_EVENT_DEVICE_REMOVAL {
             if let Some(id) = self.cm.ids.get_mut(&number) {
                 id.phase = Phase::Removed;

@@ -81,25 +81,8 @@ impl State {
         self.tell(event);
     }
 
-    /// Queues an event on the channel of its id. The id of a request has no events until the
-    /// program accepts it (`ucma.c`, `ucma_event_handler`).
     fn tell(&mut self, event: Event) {
-        let is_known = |id: &Id| !id.came_by_request || id.has_accepted;
-        let is_request = event.kind == Kind::RDMA_CM_EVENT_CONNECT_REQUEST;
-        if is_request || self.cm.ids.get(&event.id).is_some_and(is_known) {
-            self.bring(event);
-        }
-    }
-
-    /// Queues any event on the channel of its id. Device removal is the last event of an id.
-    fn bring(&mut self, event: Event) {
-        let Some(id) = self.cm.ids.get(&event.id).filter(|id| id.phase != Phase::Removed) else {
-            return;
-        };
-        if let Some(channel) = self.cm.channels.get_mut(&id.channel) {
-            channel.events.push_back(event);
-            channel.signal.raise();
-        }
+        self.cm.tell(event);
     }
 
     /// Takes the next event of a channel; `EAGAIN` if there is none.

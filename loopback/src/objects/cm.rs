@@ -26,6 +26,39 @@ pub(crate) struct Cm {
     pub(crate) silent: BTreeSet<u32>,
 }
 
+impl Cm {
+    /// Queues an event on the channel of its id. The id of a request has no events until the
+    /// program accepts it (`ucma.c`, `ucma_event_handler`).
+    pub(crate) fn tell(&mut self, event: Event) {
+        let is_known = |id: &Id| !id.came_by_request || id.has_accepted;
+        let is_request = event.kind == Kind::RDMA_CM_EVENT_CONNECT_REQUEST;
+        if is_request || self.ids.get(&event.id).is_some_and(is_known) {
+            self.bring(event);
+        }
+    }
+
+    /// Queues any event on the channel of its id. Device removal is the last event of an id.
+    pub(crate) fn bring(&mut self, event: Event) {
+        let Some(id) = self.ids.get(&event.id).filter(|id| id.phase != Phase::Removed) else {
+            return;
+        };
+        if let Some(channel) = self.channels.get_mut(&id.channel) {
+            channel.events.push_back(event);
+            channel.signal.raise();
+        }
+    }
+
+    /// The device ended the connection of a queue pair, which its id reports.
+    pub(crate) fn lose_connection(&mut self, qp: u32) {
+        let is_of =
+            |id: &Id| id.qp_num == qp && matches!(id.phase, Phase::Connected | Phase::Leaving);
+        let Some((&number, id)) = self.ids.iter_mut().find(|(_, id)| is_of(id)) else { return };
+        id.phase = Phase::Ended;
+        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED));
+        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
+    }
+}
+
 /// An event channel.
 pub(crate) struct Channel {
     pub(crate) signal: Signal,
