@@ -66,6 +66,7 @@ mod forging {
     mod a_send_of_ones_own;
     mod a_shared_receive_of_ones_own;
     mod a_slot_of_ones_own;
+    mod a_transition_of_a_target_of_ones_own;
     mod a_transition_of_ones_own;
     mod a_way_to_create_of_ones_own;
     mod a_work_request_of_ones_own;
