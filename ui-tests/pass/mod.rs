@@ -137,7 +137,9 @@ mod r#macro {
     mod no_list_is_empty;
     mod no_list_is_unsignaled_where_all_are_signaled;
     mod no_list_lends_its_unsafe;
+    mod no_other_crate_is_the_one_of_the_list;
     mod no_receive_is_unsignaled;
+    mod no_unsafe_function_of_another_crate_is_called;
     mod nothing_but_unsignaled_follows_a_list;
     mod the_error_is_at_its_element;
     mod unsafe_code_may_be_forbidden;
