@@ -230,7 +230,9 @@ pub mod prelude;
 /// Items that the expansions of the macros name. Not part of the interface.
 #[doc(hidden)]
 pub mod macros {
+    pub use crate::post::chain::Begun;
     pub use crate::profile::{ProfileKeys, defaults};
+    pub use proverbs_macros::{post_recv, post_send, post_srq_recv};
 }
 
 // Devices.
@@ -263,7 +265,13 @@ pub use crate::post::PostError;
 /// assert_eq!(b.recvs_outstanding(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub use proverbs_macros::post_recv;
+///
+/// Everything else is the same as for [`post_send!`].
+#[macro_export]
+macro_rules! post_recv {
+    // SAFETY: `$crate` is this crate.
+    ($($list:tt)*) => { $crate::macros::post_recv!(unsafe $crate, $($list)*) };
+}
 /// Posts several sends with one call of `ibv_post_send`.
 ///
 /// ```
@@ -280,7 +288,30 @@ pub use proverbs_macros::post_recv;
 /// assert_eq!(&read[..8], b"8 bytes!"); // RC executes in order
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub use proverbs_macros::post_send;
+///
+/// Each element is an expression of a work request, evaluated in order, outside any `unsafe`. The
+/// chain is built on the stack and posted with one call of `ibv_post_send`. On a queue pair with
+/// selective signaling the last work request is signaled; `post_send!(qp, [...], unsignaled)`
+/// leaves it unsignaled and returns an `Unsettled` that must be used.
+///
+/// On a queue pair whose entry is `Raw`, `unsafe { post_send!(qp, [...], unchecked) }` posts a
+/// chain without the crate's bookkeeping, under the contract of `post_send_unchecked`. Only work
+/// requests with a signaled flag are signaled, and the error is a `RawPostError` with the index of
+/// `bad_wr`. `post_recv!` and `post_srq_recv!` have the same form.
+///
+/// The result is `Ok`, or a `PostError` with the index of C's `bad_wr` and the entries of all work
+/// requests that the device did not accept. If an expression panics or returns with `?`, nothing is
+/// posted and the work requests so far are dropped. Until then the queue pair is borrowed, so such
+/// an expression cannot destroy or move it (R11.1).
+///
+/// A stackful coroutine that is suspended inside an element, and then leaked, leaks the work
+/// requests so far, like `mem::forget`. The list does not notice this, unlike an `await`. When the
+/// queue pair ends, as many posted buffers may leak too.
+#[macro_export]
+macro_rules! post_send {
+    // SAFETY: `$crate` is this crate.
+    ($($list:tt)*) => { $crate::macros::post_send!(unsafe $crate, $($list)*) };
+}
 /// Posts several receives of a shared receive queue with one call of `ibv_post_srq_recv`.
 ///
 /// ```
@@ -291,7 +322,13 @@ pub use proverbs_macros::post_send;
 /// post_srq_recv!(srq, [wr::Recv::new(one), wr::Recv::new(two)])?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub use proverbs_macros::post_srq_recv;
+///
+/// Everything else is the same as for [`post_send!`].
+#[macro_export]
+macro_rules! post_srq_recv {
+    // SAFETY: `$crate` is this crate.
+    ($($list:tt)*) => { $crate::macros::post_srq_recv!(unsafe $crate, $($list)*) };
+}
 
 // Completions.
 #[cfg(feature = "tokio")]

@@ -33,13 +33,16 @@ impl Kind {
     }
 }
 
+/// `Begun` is named with its crate, by `$crate`. So `unsafe` covers only functions of that crate: a
+/// `Begun` contains a list of the crate, and the rest is the methods of that list.
+///
 /// The methods are called on `&mut` and `&` of the post, and the last one on the post itself,
 /// exactly as their receivers are declared. So the first step of method lookup finds them, where
 /// inherent methods take precedence over the methods of any trait in the user's scope. The
-/// expansion names no path that the user could have redefined. The expansion consists of nested
-/// matches, so that temporaries in the user's expressions live until the post, and each work
-/// request is emitted as soon as it is evaluated. Names and `unsafe` are hygienic (mixed site).
-/// Locations point to the user's code, so that errors appear at the element.
+/// expansion names no other path, because users could redefine one. It consists of nested matches,
+/// so that temporaries in the user's expressions live until the post, and each work request is
+/// emitted as soon as it is evaluated. Names and `unsafe` are hygienic (mixed site). Locations
+/// point to the user's code, so that errors appear at the element.
 pub fn expand(list: &List, kind: Kind) -> TokenStream {
     let site = Span::mixed_site();
     let name = |what: &str, i: usize| Ident::new(&format!("__{what}{i}"), site);
@@ -91,14 +94,16 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     let at_queue = site.located_at(queue.span());
     let begin = Ident::new(kind.begin(), at_queue);
     let begin = quote_spanned! {at_queue=> (#queue).#begin() };
+    let proverbs = &list.proverbs;
+    // With the span of the caller's `unsafe`, so that lints about unsafe code find that word.
+    // SAFETY: this is the function of proverbs, and returns one of its lists, whose own methods are
+    // called in `body`. The entries go from `emit` to `post`.
+    let vouch = quote_spanned! {list.vouched.span=>
+        unsafe { #proverbs::macros::Begun::vouch(#begun) }
+    };
     quote_spanned! {site=>
         match #begin {
-            #begun => {
-                // SAFETY: whatever type the queue returned, `vouch` is either safe or returns a
-                // list of this crate, whose own methods are called below. The entries go from
-                // `emit` to `post`.
-                match unsafe { #begun.vouch() } { mut #post => #body }
-            }
+            #begun => match #vouch { mut #post => #body }
         }
     }
 }

@@ -1,5 +1,7 @@
-//! The input: a queue, a list of work requests, and optionally `unsignaled` or `unchecked`.
+//! The input: the crate, a queue, a list of work requests, and optionally `unsignaled` or
+//! `unchecked`.
 
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::token::Bracket;
@@ -14,6 +16,11 @@ pub const UNSIGNALED: &str = "unsignaled";
 pub const UNCHECKED: &str = "unchecked";
 
 pub struct List {
+    /// The `unsafe` before `proverbs`. A program that calls this macro directly writes it, and so
+    /// vouches that `proverbs` is that crate.
+    pub vouched: Token![unsafe],
+    /// `$crate` of `proverbs`, which no program can redefine.
+    pub proverbs: Ident,
     pub queue: Expr,
     bracket: Bracket,
     pub requests: Punctuated<Expr, Token![,]>,
@@ -23,6 +30,9 @@ pub struct List {
 
 impl Parse for List {
     fn parse(input: ParseStream) -> Result<Self> {
+        let vouched = input.parse()?;
+        let proverbs = Ident::parse_any(input)?;
+        input.parse::<Token![,]>()?;
         let queue = input.parse()?;
         input.parse::<Token![,]>().map_err(|error| {
             Error::new(
@@ -49,7 +59,7 @@ impl Parse for List {
             how = Some(word);
             input.parse::<Option<Token![,]>>()?;
         }
-        Ok(List { queue, bracket, requests, how })
+        Ok(List { vouched, proverbs, queue, bracket, requests, how })
     }
 }
 

@@ -37,19 +37,14 @@ impl Unsettled {
 
 /// A list `L` that was started, for the posting macros only.
 ///
-/// The macros call the methods of the list in their own `unsafe` block. Without this wrapper, a
-/// user type that returns such a list, but has a method of the same name, could take part in their
-/// steps.
+/// The macros call the methods of the list in their own `unsafe` block. They unwrap this type by
+/// its path, so that they never call methods of another type there. A type of the user may only
+/// return such a list.
 #[doc(hidden)]
 #[must_use = "a list that is begun posts nothing"]
-pub struct Begun<L>(L);
+pub struct Begun<L>(pub(crate) L);
 
 impl<L> Begun<L> {
-    #[inline(always)]
-    pub(crate) fn new(list: L) -> Self {
-        Begun(list)
-    }
-
     /// Returns the list.
     ///
     /// # Safety

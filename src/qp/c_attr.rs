@@ -2,6 +2,10 @@
 
 pub(super) use crate::sys::attr::transition::{Attr, Fill};
 
+/// A struct of [`attributes`]. Seals the transitions: other crates can implement [`Fill`], but they
+/// cannot name this trait.
+pub trait OwnAttributes: Fill {}
+
 /// Structs of attributes. Each field is set by the method of [`Attr`] with its name; `: Default` is
 /// for structs whose fields are all optional. (`derive` would compare `RcRts<P>` only if `P`
 /// implements the comparison.)
@@ -23,6 +27,8 @@ macro_rules! attributes {
                 $(attr.$field(self.$field);)*
             }
         }
+
+        impl $(<$p: Profile>)? $crate::qp::c_attr::OwnAttributes for $name $(<$p>)? {}
 
         by_fields!($name $(<$p: Profile>)?: $($field),*);
         attributes! { @default $($default)? $name [$($p)?] $($field)* }

@@ -245,7 +245,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         Self: Allows<call::PostSend>,
     {
-        Begun::new(Post::new(&mut self.core.send))
+        Begun(Post::new(&mut self.core.send))
     }
 
     /// Posts one receive (`ibv_post_recv`).
@@ -322,6 +322,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         Self: Allows<call::PostRecv>,
     {
-        Begun::new(Post::new(&mut self.core.recv))
+        Begun(Post::new(&mut self.core.recv))
     }
 }

@@ -51,6 +51,6 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     #[doc(hidden)]
     #[inline(always)]
     pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, T, E, M>> {
-        Begun::new(Post::new(&mut self.queue))
+        Begun(Post::new(&mut self.queue))
     }
 }

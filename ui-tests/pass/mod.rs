@@ -66,6 +66,7 @@ mod forging {
     mod a_send_of_ones_own;
     mod a_shared_receive_of_ones_own;
     mod a_slot_of_ones_own;
+    mod a_transition_of_a_target_of_ones_own;
     mod a_transition_of_ones_own;
     mod a_way_to_create_of_ones_own;
     mod a_work_request_of_ones_own;
@@ -136,7 +137,9 @@ mod r#macro {
     mod no_list_is_empty;
     mod no_list_is_unsignaled_where_all_are_signaled;
     mod no_list_lends_its_unsafe;
+    mod no_other_crate_is_the_one_of_the_list;
     mod no_receive_is_unsignaled;
+    mod no_unsafe_function_of_another_crate_is_called;
     mod nothing_but_unsignaled_follows_a_list;
     mod the_error_is_at_its_element;
     mod unsafe_code_may_be_forbidden;

@@ -9,7 +9,7 @@ use crate::allows::{Allows, call};
 use crate::device::{Context, XrcDomain};
 use crate::qp::QpAttr;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
-use crate::qp::c_attr::{Attr, Fill};
+use crate::qp::c_attr::{Attr, OwnAttributes};
 use crate::qp::query::{ask, everything};
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
@@ -263,7 +263,7 @@ impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(),
     label = "no transition from `{S}` of a target takes these attributes",
     note = "the way is RESET -> INIT -> RTR by `ConnectedInit` and `XrcTargetRtr`, and to RTS by `XrcTargetRts`, which nothing needs"
 )]
-pub trait TargetTransition<S: State>: Fill {
+pub trait TargetTransition<S: State>: OwnAttributes {
     /// The state after the transition.
     type To: State;
 }
