@@ -127,8 +127,8 @@ pub struct Claims {
     //   to it if `kept` is not 0.
     // - Only the queue's owner writes `claimed`. Only the poller writes `polled`, or the code that
     //   ends the queue after the last possible completion.
-    // - `kept` is `KEPT` and the number of work requests that the ring had claimed entries for. Only
-    //   the owner sets it. Whoever sets it to 0 has the entry.
+    // - `kept` is `KEPT` and the number of work requests that the ring had claimed entries for, or
+    //   0. Only the owner sets it. The thread that sets it to 0 takes the entry.
     budget: Arc<Budget>,
     claimed: AtomicU32,
     polled: AtomicU32,

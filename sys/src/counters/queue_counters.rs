@@ -170,7 +170,7 @@ impl QueueCounters {
         }
     }
 
-    /// Whether they are of a shared receive queue, which does not count its posts.
+    /// Whether they belong to a shared receive queue, which does not count its posts.
     pub fn is_of_srq(&self) -> bool {
         self.pool.is_some()
     }
