@@ -267,7 +267,8 @@ impl Inbox {
         if share == Share::Shared && state.attached.contains_key(&key(counters)) {
             return Ok(());
         }
-        let entries = if self.is_shared() && share != Share::Shared {
+        let has_claims = self.is_shared() && share != Share::Shared && !counters.is_of_srq();
+        let entries = if has_claims {
             for direction in [SEND, RECEIVE].into_iter().filter(|&direction| share.has(direction)) {
                 counters.share(direction, &self.budget);
             }

@@ -70,6 +70,12 @@ impl<E: Entry, L: Threads> CqHandle<E, L> {
         self.inbox.unbooked()
     }
 
+    /// The entries that are not free, for `Debug`. (Another thread may resize the queue between the
+    /// two reads.)
+    pub(super) fn booked(&self) -> u32 {
+        self.capacity().saturating_sub(self.unbooked())
+    }
+
     /// The counts of the completion queue for an operator, or `None` if it was created without
     /// [`counted`](crate::completion::CqBuilder::counted).
     ///
@@ -119,4 +125,4 @@ impl<E: Entry, L: Threads> Deref for CompletionQueue<E, L> {
 }
 
 impl_debug!([E: Entry, L: Threads] CqHandle<E, L>, |it|
-    "CqHandle({} of {} booked)", it.capacity() - it.unbooked(), it.capacity());
+    "CqHandle({} of {} booked)", it.booked(), it.capacity());

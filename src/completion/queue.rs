@@ -231,4 +231,4 @@ impl<E: Entry, L: Threads> Drop for CompletionQueue<E, L> {
 }
 
 impl_debug!([E: Entry, L: Threads] CompletionQueue<E, L>, |it|
-    "CompletionQueue({} of {} booked)", it.capacity() - it.unbooked(), it.capacity());
+    "CompletionQueue({} of {} booked)", it.booked(), it.capacity());

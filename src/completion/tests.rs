@@ -40,6 +40,17 @@ fn a_stand_in_is_asked_as_long_as_there_is_a_reason() {
     assert!(polled_queue.take(Reason::Dead) && !polled_queue.is_on());
 }
 
+/// `Debug` reads two numbers, and a resize may come between them.
+#[test]
+fn debug_of_a_queue_with_more_free_entries_than_its_capacity() {
+    let cq: CompletionQueue = Fabric::new().open_device().create_cq(4).unwrap();
+    cq.shared.budget.give(5);
+    let capacity = cq.capacity();
+    let text = format!("{cq:?}, {:?}", cq.handle());
+    let each = format!("(0 of {capacity} booked)");
+    assert_eq!(text, format!("CompletionQueue{each}, CqHandle{each}"));
+}
+
 /// A change that loses a race is repeated on the new value.
 #[test]
 fn a_change_of_reasons_is_made_of_what_is_there() {

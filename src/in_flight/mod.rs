@@ -196,8 +196,8 @@ pub trait InFlight<E: Entry>: Sized {
         self.state().claims().map_or(own, |claims| own.min(claims.budget().free() + self.held()))
     }
 
-    /// Like `room`, for comparison with `n`. If there is room, the entries are kept for the next
-    /// post.
+    /// Like `room`, for comparison with `n`. If there is room, the entries are held for the next
+    /// post. If there is none after all, call `give_back_held`.
     extern "C" fn room_for(&mut self, _n: u32) -> u32 {
         self.room()
     }
@@ -207,7 +207,7 @@ pub trait InFlight<E: Entry>: Sized {
         0
     }
 
-    /// Returns entries that `room_for` kept, if nothing is posted.
+    /// Returns entries that `room_for` holds, if nothing is posted.
     fn give_back_held(&mut self) {}
 
     /// Why `n` work requests do not fit.

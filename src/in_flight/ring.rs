@@ -55,7 +55,8 @@ pub struct Ring<E: Entry> {
     // - `at` is the slot of `next`, or one past the last if that is the first slot.
     // - If the ring has claims, `room` is 0, and the number of claimed entries is `next` plus the
     //   held ones. It holds an entry if the last work request is unsignaled, so that a signaled one
-    //   always fits.
+    //   always fits. While nothing is being posted, it is the kept entry of the claims, which the
+    //   poller returns once everything has completed.
     // - Otherwise `room` is at most `depth - (next - oldest)` of the state (completions are added
     //   when needed), and at most the number of slots from `at` to the end of the ring. (The
     //   sentinel of a drain exceeds `depth`.)
@@ -106,6 +107,7 @@ impl<E: Entry> Ring<E> {
     /// Claims the entries that are missing for `n` work requests, if the ring takes entries as it
     /// posts.
     fn reserve(&self, n: u32) -> bool {
+        self.state.claims().inspect(|claims| claims.claim_kept());
         self.state.claim(n.saturating_sub(self.held()))
     }
 
@@ -278,6 +280,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         self.beyond(n).for_each(|(ring, list)| ring.set(list.get()));
         self.next.sequence = self.next.sequence.wrapping_add(n);
         self.rewind();
+        self.give_back_held();
         true
     }
 
@@ -298,16 +301,16 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn held(&self) -> u32 {
-        self.state.claims().map_or(0, |claims| claims.claimed().wrapping_sub(self.next.sequence))
+        self.state.claims().map_or(0, |claims| {
+            claims.claimed().wrapping_sub(self.next.sequence) + claims.is_kept() as u32
+        })
     }
 
+    #[cold]
+    #[inline(never)]
     fn give_back_held(&mut self) {
         // (It is not known here whether the last work request is signaled.)
-        let kept = (self.in_ring() != 0) as u32;
-        let more = self.held().saturating_sub(kept);
-        if let (Some(claims), 1..) = (self.state.claims(), more) {
-            claims.give_back(more);
-        }
+        self.state.claims().inspect(|claims| claims.keep_one(self.next.sequence));
     }
 
     fn word(&self, i: u32, _: u64) -> usize {

@@ -556,3 +556,41 @@ fn claims_go_on_where_counts_wrap() {
     claims.end();
     assert_eq!(budget.free(), 6);
 }
+
+/// Random posts, rejected posts and polls: a ring has at most one entry more than outstanding work
+/// requests, and none if nothing is outstanding.
+#[test]
+fn an_idle_ring_has_no_entries() {
+    let budget = Arc::new(Budget::new(6));
+    let counters = QueueCounters::new(1).unwrap();
+    counters.share(SEND, &budget);
+    let claims = counters.claims(SEND).unwrap();
+    let mut ring: Ring<Buf> = open(&counters);
+    let mut random = 1u32;
+    for step in 0..if cfg!(miri) { 200 } else { 5000 } {
+        random = random.wrapping_mul(1664525).wrapping_add(1013904223);
+        let (kind, n) = (random >> 29, random >> 16 & 3);
+        let posted = match kind {
+            // An unsignaled list reserves one more.
+            0..2 => {
+                let _ = ring.has_room(n + 1);
+                n != 0 && ring.look_and_spend(n)
+            }
+            2..4 => n != 0 && ring.look_and_spend(n),
+            _ => true,
+        };
+        match (kind, std::num::NonZeroU32::new(n.min(ring.outstanding()))) {
+            _ if !posted => ring.give_back_held(),
+            // The device rejects the end of a list.
+            (3, _) => ring.take_back(n.div_ceil(2)),
+            (4.., Some(count)) => {
+                let last = ring.completed().wrapping_add(n.min(ring.outstanding()) - 1);
+                budget.give(claims.count_polled_up_to(last) as i32);
+                drop(ring.release_first(count));
+            }
+            _ => {}
+        }
+        let (booked, left) = (6 - budget.free(), ring.outstanding());
+        assert!(left <= booked && booked <= left + (left != 0) as u32, "{step}: {booked}, {left}");
+    }
+}

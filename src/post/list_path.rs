@@ -252,6 +252,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         let mut list = ManuallyDrop::new(self);
         list.queue.in_flight.end_list();
         if list.is_empty() {
+            list.queue.in_flight.give_back_held();
             return Ok(());
         }
         // SAFETY: some slots were emitted, and the last one is before `at`.

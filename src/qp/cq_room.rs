@@ -19,7 +19,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [share](crate::completion::CqBuilder::shared_budget) its entries.
     ///
     /// The entries are not reserved: another queue pair may take them first, so post in a loop. It
-    /// waits **forever** if the queue is not polled. Safe to cancel at any point.
+    /// waits **forever** if the queue is not polled. Destroying a queue pair frees its entries at
+    /// the next poll, but does not wake a poller that sleeps until a completion: wake it
+    /// ([`wait_or_woken`](crate::completion::CompletionChannel::wait_or_woken)). Safe to cancel at
+    /// any point.
     ///
     /// ```
     /// # use std::{pin::pin, task::{Context, Poll, Waker}};
@@ -52,7 +55,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         wait(&self.core.send_cq, claims.map(|claims| claims.budget()), n)
     }
 
-    /// Like [`send_cq_room`](Self::send_cq_room), for the completion queue of its receives.
+    /// Like [`send_cq_room`](Self::send_cq_room), for the completion queue of its receives. Wake a
+    /// sleeping poller after you destroy a queue pair, as described there.
     ///
     /// # Errors
     /// As for [`send_cq_room`](Self::send_cq_room).

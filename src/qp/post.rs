@@ -121,8 +121,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         WorkRequest<RdmaWrite, Empty>: SendOn<T, P>,
     {
         let in_flight = &mut self.core.send.in_flight;
-        let is_full = !in_flight.is_poisoned() && !in_flight.has_room(1);
-        if is_full || in_flight.outstanding() == 0 {
+        // (In this order: an idle queue does not take an entry of a shared budget.)
+        if in_flight.outstanding() == 0 || !in_flight.is_poisoned() && !in_flight.has_room(1) {
             return Ok(());
         }
         let nothing = RemoteSlice::<RemoteWrite>::from_parts(0, 0, 0);

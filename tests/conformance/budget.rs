@@ -265,6 +265,42 @@ fn rings_on_a_budget_can_always_signal() {
     assert_eq!((cq.unbooked(), pool.available()), (capacity, 64));
 }
 
+/// A ring with nothing outstanding has no entries: after calls that post nothing, after a rejected
+/// post, and after a failed unsignaled send.
+/// Proves R9.9.
+#[test]
+fn an_idle_ring_has_no_entry_of_a_budget() {
+    fails_on!(NoRings);
+    let mut crowd = Crowd::<Ring>::new(4, 1, Depth { send: 8, recv: 0 });
+    let (capacity, at) = (crowd.cq.capacity(), crowd.region.remote().write());
+    let cq = &mut crowd.cq;
+    let [mut a, _b] = <[_; 2]>::try_from(crowd.qps).unwrap();
+    a.settle().unwrap();
+    assert_eq!(cq.unbooked(), capacity, "settle");
+    let mut slots = SendSlots::<4>::new();
+    let _ = a.send_list(&mut slots).post_unsignaled().unwrap();
+    assert_eq!(cq.unbooked(), capacity, "an empty list");
+
+    let mut finish = |a: &mut QueuePair<Rc, Rts, Ring>| {
+        until(&crowd.dev, "the completions", || {
+            for completion in cq.poll().unwrap() {
+                drop(a.complete(completion));
+            }
+            a.sends_outstanding() == 0
+        });
+        cq.unbooked()
+    };
+    a.post_send(wr::RdmaWrite::inline(b"8 bytes!", at)).unwrap();
+    let foreign = crowd.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
+    let write = wr::RdmaWrite::new(foreign.take().unwrap(), at);
+    assert!(a.post_send_unsignaled(write).is_err());
+    assert_eq!(finish(&mut a), capacity, "a rejected post");
+    let nowhere = RemoteSlice::<RemoteWrite>::from_parts(64, 64, 0x7777_7700);
+    let write = wr::RdmaWrite::inline(b"8 bytes!", nowhere.write());
+    let _ = a.post_send_unsignaled(write).unwrap();
+    assert_eq!(finish(&mut a), capacity, "a failed send");
+}
+
 /// A shared receive queue reserves its buffers. While queue pairs use the entries, the refusal says
 /// how many completions to poll.
 #[test]

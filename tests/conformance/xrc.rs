@@ -467,6 +467,24 @@ fn an_initiator_drains() {
     assert_eq!(home, 1);
 }
 
+/// A completion queue with a shared budget has an entry for each buffer.
+/// Proves R9.9.
+#[test]
+fn a_queue_reserves_entries_of_a_shared_budget() {
+    let Some(h) = host::<Initiating>() else { return };
+    let mut cq: CompletionQueue = h.dev.ctx.cq(4).shared_budget().create().unwrap();
+    let (pd, asked) = (&h.one.pd, cq.capacity());
+    let pool = pd.create_pool(asked as usize, 64).unwrap();
+    let srq: SharedReceiveQueue<Xrc> = h.domain.create_srq(pd, &pool, &cq).unwrap();
+    assert_eq!(cq.unbooked(), 0);
+    let error = h.domain.create_srq::<Buf, Max<1>, (), _>(pd, &pool, &cq).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free: 0, enough: 2 * asked });
+    drop(srq);
+    poll_empty(&mut cq);
+    assert_eq!(cq.unbooked(), asked);
+    cq.destroy().unwrap();
+}
+
 /// Objects of other devices are rejected before anything is created (R12.1).
 /// Proves R26.5.
 #[test]

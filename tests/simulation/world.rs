@@ -322,18 +322,18 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// Claimed is at most what may still complete, and for a ring one entry more.
+    /// Claimed is at most what may still complete, and for a ring with such work one entry more.
     fn check_claims(&self, at: usize, booked: usize) -> Check {
         let mut most = booked;
         for life in self.lives.values() {
             let now = [life.sends.len(), life.recvs.len()];
             for direction in [0, 1].into_iter().filter(|&direction| life.cqs()[direction] == at) {
-                most += match life.stages[direction] {
-                    Stage::Over => continue,
+                let left = match life.stages[direction] {
+                    Stage::Over => 0,
                     Stage::Alive => now[direction],
                     Stage::Ended | Stage::Known { .. } => life.left[direction],
                 };
-                most += (P::SELECTIVE && direction == 0) as usize;
+                most += left + (P::SELECTIVE && direction == 0 && left != 0) as usize;
             }
         }
         let is = self.claimed(at);

@@ -102,6 +102,29 @@ fn an_end_beside_a_poll() {
     });
 }
 
+/// A ring takes its kept entry for a post that is rejected, while its last completion is polled.
+#[test]
+fn a_kept_entry_beside_a_poll() {
+    loom::model(|| {
+        let budget = Arc::new(Budget::new(2));
+        let counters = new_counters();
+        counters.share(SEND, &budget);
+        let claims = counters.claims(SEND).unwrap();
+        assert!(claims.claim(2));
+        let polls = {
+            let (counters, budget) = (counters.clone(), budget.clone());
+            thread::spawn(move || {
+                budget.give(counters.claims(SEND).unwrap().count_polled_up_to(0) as i32);
+            })
+        };
+        claims.keep_one(1); // one unsignaled send was posted
+        claims.claim_kept();
+        claims.keep_one(1);
+        polls.join().unwrap();
+        assert_eq!((budget.free(), claims.is_kept()), (2, false));
+    });
+}
+
 /// A post does not get entries that a concurrent resize removes.
 #[test]
 fn a_resize_beside_posts() {

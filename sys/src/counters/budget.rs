@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 
 /// Whether there is room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,18 +123,25 @@ impl Budget {
 pub struct Claims {
     // Invariants:
     // - `claimed - polled`, wrapping, entries of the budget belong to this direction: one for each
-    //   work request whose completion was not polled, and for a ring possibly one more.
+    //   work request whose completion was not polled, and more while a ring posts. One more belongs
+    //   to it if `kept` is not 0.
     // - Only the queue's owner writes `claimed`. Only the poller writes `polled`, or the code that
     //   ends the queue after the last possible completion.
+    // - `kept` is `KEPT` and the number of work requests that the ring had claimed entries for, or
+    //   0. Only the owner sets it. The thread that sets it to 0 takes the entry.
     budget: Arc<Budget>,
     claimed: AtomicU32,
     polled: AtomicU32,
+    kept: AtomicU64,
 }
+
+/// A ring keeps an entry.
+const KEPT: u64 = 1 << 32;
 
 impl Claims {
     pub fn new(budget: &Arc<Budget>) -> Self {
         let (claimed, polled) = (AtomicU32::new(0), AtomicU32::new(0));
-        Claims { budget: budget.clone(), claimed, polled }
+        Claims { budget: budget.clone(), claimed, polled, kept: AtomicU64::new(0) }
     }
 
     pub fn budget(&self) -> &Arc<Budget> {
@@ -167,6 +174,44 @@ impl Claims {
         self.budget.wake();
     }
 
+    /// Whether an entry is kept.
+    pub fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Relaxed) != 0
+    }
+
+    /// Claims the kept entry, if there is one.
+    pub fn claim_kept(&self) {
+        if self.kept.swap(0, Ordering::AcqRel) != 0 {
+            self.claimed.store(self.claimed().wrapping_add(1), Ordering::Release);
+        }
+    }
+
+    /// Returns the entries that a ring claimed beyond its first `posted` work requests. One of them
+    /// is kept until the completions of all these work requests were polled.
+    pub fn keep_one(&self, posted: u32) {
+        self.claim_kept();
+        let more = self.claimed().wrapping_sub(posted);
+        if more != 0 {
+            self.claimed.store(posted, Ordering::Release);
+            self.kept.swap(KEPT | u64::from(posted), Ordering::AcqRel);
+            self.budget.give((more - 1 + self.take_idle()) as i32);
+            self.budget.wake();
+        }
+    }
+
+    /// Takes the kept entry if all completions were polled. Returns the number of entries.
+    ///
+    /// The poller calls it after it changes `polled`, and the owner after it changes `kept`. Both
+    /// access `kept` with a read-modify-write in any case. So the second of them sees the changes
+    /// of both.
+    #[allow(deprecated)] // as above
+    fn take_idle(&self) -> u32 {
+        let idle = KEPT | u64::from(self.polled());
+        let take = |kept: u64| Some(if kept == idle { 0 } else { kept });
+        let before = self.kept.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take);
+        (before == Ok(idle)) as u32
+    }
+
     /// Records that a completion was polled. Returns the number of entries to return to the budget.
     pub fn count_polled(&self) -> u32 {
         let polled = self.polled();
@@ -176,11 +221,12 @@ impl Claims {
     /// Records that a ring's completion with this sequence number was polled, which also completes
     /// all earlier requests. Returns the number of entries to return to the budget.
     pub fn count_polled_up_to(&self, sequence: u32) -> u32 {
-        self.see(sequence.wrapping_add(1))
+        self.see(sequence.wrapping_add(1)) + self.take_idle()
     }
 
     /// Records that no completion can arrive any more.
     pub fn end(&self) {
+        self.claim_kept();
         self.budget.give(self.see(self.claimed()) as i32);
     }
 

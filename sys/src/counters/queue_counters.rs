@@ -170,6 +170,11 @@ impl QueueCounters {
         }
     }
 
+    /// Whether they belong to a shared receive queue, which does not count its posts.
+    pub fn is_of_srq(&self) -> bool {
+        self.pool.is_some()
+    }
+
     /// The entries of a shared budget that a direction has claimed, if it uses one.
     pub fn claims(&self, direction: usize) -> Option<&Claims> {
         self.completed[direction].claims()
