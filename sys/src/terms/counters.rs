@@ -1,5 +1,7 @@
 //! The counts of queues as an operator reads them.
 
+// No model: the atomics only widen a count of 32 bits, by a maximum.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
