@@ -1,10 +1,10 @@
 //! The encoding of `Header::type_tag`, which describes a buffer, and of the masks of queues.
 //!
-//! A type tag has a code for the protection domain, one for the pool, bits that tell whether a
-//! send or a receive must inspect the buffer, and for each of some sizes a bit that tells whether the buffer is
-//! larger. A queue has a mask of the bits that a buffer must not have. So one test detects whether
-//! a buffer must be inspected. The same test on the type tags of several buffers, or-ed together,
-//! detects whether one of them must be.
+//! A type tag has a code for the protection domain, one for the pool, bits that tell whether a send
+//! or a receive must inspect the buffer, and for each of some sizes a bit that tells whether the
+//! buffer is larger. A queue has a mask of the bits that a buffer must not have. So one test
+//! detects whether a buffer must be inspected. The same test on the type tags of several buffers,
+//! or-ed together, detects whether one of them must be.
 //!
 //! For this no code may have all bits of another: the mask of a queue has the bits that are not in
 //! the code of its own domain, and each other domain's code has one of them. Therefore a number is

@@ -193,7 +193,7 @@ pub enum Refusal {
     Device,
     /// The crate rejected a work request, which does not fit the queue, its buffers or the remote
     /// slice.
-    WorkRequest,
+    Invalid,
 }
 
 impl Refusal {
@@ -203,7 +203,7 @@ impl Refusal {
         Refusal::CqFull,
         Refusal::DeviceFull,
         Refusal::Device,
-        Refusal::WorkRequest,
+        Refusal::Invalid,
     ];
 }
 
@@ -221,7 +221,7 @@ impl PostErrorKind {
             | PostErrorKind::InlineInvOnSiw
             | PostErrorKind::FencedReadOnSiw
             | PostErrorKind::EmptyReadOnSiw => Refusal::Device,
-            _ => Refusal::WorkRequest,
+            _ => Refusal::Invalid,
         }
     }
 }
