@@ -139,6 +139,7 @@ impl State {
         let to = to.filter(|to| self.qps.get(to).as_ref().is_some_and(is_connected));
         for qp in [Some(number), to].into_iter().flatten() {
             self.enter(qp, Phase::Err);
+            #[cfg(feature = "cm")]
             self.cm.lose_connection(qp);
         }
     }
