@@ -133,7 +133,7 @@ const BY_NAME: [Part; 7] = [
 
 /// The parts that run in the second process. Together they take as long as the others. The first
 /// one uses one processor.
-const BESIDE: [Part; 3] = [Part::Guest, Part::Miri, Part::MachineCode];
+const BESIDE: [Part; 4] = [Part::Guest, Part::Miri, Part::Loom, Part::MachineCode];
 
 pub fn main(args: &Args) -> Result<()> {
     if !args.parts.is_empty() {
