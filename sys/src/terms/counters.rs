@@ -112,8 +112,8 @@ impl QpCounters {
 
 impl Clone for QpCounters {
     fn clone(&self) -> Self {
-        let (counters, has) = (self.counters.clone(), self.has_completions);
-        QpCounters::new(counters, self.qp_num, self.is_counted, has)
+        let seen = self.seen.each_ref().map(|seen| seen.load(Ordering::Relaxed).into());
+        QpCounters { counters: self.counters.clone(), seen, ..*self }
     }
 }
 
@@ -158,7 +158,8 @@ impl CqCounters {
         self.tally.failed[CqTally::place(status.to_c())].get()
     }
 
-    /// The statuses of the completions that failed, with their counts, which are not 0.
+    /// The statuses of the completions that failed, with their counts, which are not 0. The count
+    /// of all unknown statuses is listed as `Unknown(0)`.
     pub fn failures(&self) -> impl Iterator<Item = (WcStatus, u64)> + '_ {
         let all = (0..STATUSES as u32).map(WcStatus::from_c);
         all.map(|status| (status, self.failed(status))).filter(|&(_, count)| count != 0)
@@ -172,3 +173,32 @@ impl CqCounters {
 }
 
 impl_debug!(CqCounters, |it| "CqCounters({} completions)", it.completions());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A completion counter has 32 bits. A handle adds the bits that it has seen, also a clone.
+    #[test]
+    fn a_clone_counts_beyond_32_bits() {
+        let counters = QueueCounters::new(1).expect("an address of few bits");
+        let one = QpCounters::new(counters, 7, false, [true; 2]);
+        one.seen[SEND].store(1 << 32, Ordering::Relaxed);
+        let two = one.clone();
+        let both = [&one, &two].map(|it| it.completed(Direction::Send));
+        assert_eq!((both, two.completed(Direction::Receive)), ([Some(1 << 32); 2], Some(0)));
+    }
+
+    #[test]
+    fn unknown_statuses_have_one_count() {
+        let tally = Arc::new(CqTally::default());
+        let counters = CqCounters::new(&tally, &Arc::new(Budget::new(1)));
+        for status in [STATUSES as u32, 77, u32::MAX] {
+            tally.failed[CqTally::place(status)].add(1);
+        }
+        tally.failed[CqTally::place(WcStatus::RnrRetryExc.to_c())].add(2);
+        assert_eq!(counters.failed(WcStatus::Unknown(1234)), 3);
+        let all: Vec<_> = counters.failures().collect();
+        assert_eq!(all, [(WcStatus::Unknown(0), 3), (WcStatus::RnrRetryExc, 2)]);
+    }
+}
