@@ -1,7 +1,7 @@
 //! In-flight accounting when its counters wrap.
 
 use crate::Buf;
-use crate::counters::budget::Budget;
+use crate::counters::budget::{Budget, Room};
 use crate::counters::ids;
 use crate::counters::queue_counters::CompletionCounter;
 use crate::counters::queue_counters::{RECEIVE, SEND};
@@ -555,6 +555,32 @@ fn claims_go_on_where_counts_wrap() {
     budget.give(1);
     claims.end();
     assert_eq!(budget.free(), 6);
+}
+
+/// A task that waits for room is woken by the entries that a ring returns after a rejected list.
+#[test]
+fn entries_that_a_ring_returns_wake_a_task() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::{Context, Poll, Wake};
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let budget = Arc::new(Budget::new(3));
+    let counters = QueueCounters::new(1).unwrap();
+    counters.share(SEND, &budget);
+    let claims = counters.claims(SEND).unwrap();
+    assert!(claims.claim(3));
+    let woken = Arc::new(Woken::default());
+    let waker = woken.clone().into();
+    let mut task = Context::from_waker(&waker);
+    assert!(budget.poll_room(&mut task, 1).is_pending());
+    claims.keep_one(1); // one of the three was posted, and one entry is kept
+    assert_eq!((budget.free(), woken.0.load(Ordering::SeqCst)), (1, 1));
+    assert_eq!(budget.poll_room(&mut task, 1), Poll::Ready(Room::Free));
 }
 
 /// Random posts, rejected posts and polls: a ring has at most one entry more than outstanding work
