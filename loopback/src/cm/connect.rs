@@ -208,7 +208,7 @@ impl State {
     /// The request times out.
     fn unreachable(&mut self, number: u32) {
         let event = Event::of(number, Kind::RDMA_CM_EVENT_UNREACHABLE);
-        self.move_id(number, Phase::Ended, event.status(-libc::ETIMEDOUT));
+        self.cm.move_id(number, Phase::Ended, event.status(-libc::ETIMEDOUT));
     }
 
     /// Refuses the request or the answer of an id: a connection with `reason`, a lookup with
@@ -382,7 +382,7 @@ impl State {
 
     fn confirm(&mut self, number: u32) {
         let event = Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED);
-        self.move_id(number, Phase::Connected, event);
+        self.cm.move_id(number, Phase::Connected, event);
     }
 
     /// A message from the peer arrived before its confirmation. iWARP ignores this.

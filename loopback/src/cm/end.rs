@@ -23,7 +23,7 @@ impl State {
                     self.leave_peer(number);
                 } else {
                     // The peer cannot confirm, which also ends the connection.
-                    self.is_over(number);
+                    self.cm.is_over(number);
                 }
             }
             Phase::Left => self.confirm_end(number),
@@ -42,16 +42,9 @@ impl State {
                 self.tell(Event::of(peer, Kind::RDMA_CM_EVENT_DISCONNECTED));
             }
             // Both sides disconnected at once.
-            Ok(Id { phase: Phase::Leaving, .. }) => self.is_over(peer),
+            Ok(Id { phase: Phase::Leaving, .. }) => self.cm.is_over(peer),
             _ => {}
         }
-    }
-
-    /// Ends the connection for an id that disconnected first.
-    fn is_over(&mut self, number: u32) {
-        let event = Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED);
-        self.move_id(number, Phase::Ended, event);
-        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
     }
 
     /// Confirms that the peer disconnected.
@@ -59,11 +52,11 @@ impl State {
         if self.reaches_its_peer(number) {
             let peer = self.cm.ids.get(&number).and_then(|id| id.peer);
             if let Some(peer) = peer.filter(|&peer| self.id_in(peer, &[Phase::Leaving]).is_ok()) {
-                self.is_over(peer);
+                self.cm.is_over(peer);
             }
         }
         let event = Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT);
-        self.move_id(number, Phase::Ended, event);
+        self.cm.move_id(number, Phase::Ended, event);
     }
 
     /// Notifies the peer, as far as possible, of an id that is destroyed or whose device is

@@ -73,14 +73,6 @@ impl State {
         Ok(Seen { ps: id.space.to_c(), device: id.device, local: id.local, remote: id.remote })
     }
 
-    /// Moves an id, if it exists, to a phase, and tells it so by an event.
-    fn move_id(&mut self, number: u32, phase: Phase, event: Event) {
-        if let Ok(id) = self.id(number) {
-            id.phase = phase;
-        }
-        self.tell(event);
-    }
-
     fn tell(&mut self, event: Event) {
         self.cm.tell(event);
     }

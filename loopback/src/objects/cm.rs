@@ -52,10 +52,25 @@ impl Cm {
     pub(crate) fn lose_connection(&mut self, qp: u32) {
         let is_of =
             |id: &Id| id.qp_num == qp && matches!(id.phase, Phase::Connected | Phase::Leaving);
-        let Some((&number, id)) = self.ids.iter_mut().find(|(_, id)| is_of(id)) else { return };
-        id.phase = Phase::Ended;
-        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED));
+        let number = self.ids.iter().find(|(_, id)| is_of(id)).map(|(number, _)| *number);
+        if let Some(number) = number {
+            self.is_over(number);
+        }
+    }
+
+    /// Ends the connection of an id, which reports it.
+    pub(crate) fn is_over(&mut self, number: u32) {
+        let event = Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED);
+        self.move_id(number, Phase::Ended, event);
         self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
+    }
+
+    /// Moves an id, if it exists, to a phase, and queues an event for it.
+    pub(crate) fn move_id(&mut self, number: u32, phase: Phase, event: Event) {
+        if let Some(id) = self.ids.get_mut(&number).filter(|id| id.phase != Phase::Removed) {
+            id.phase = phase;
+        }
+        self.tell(event);
     }
 }
 
