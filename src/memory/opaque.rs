@@ -5,6 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::allows::Seal;
 use crate::device::ProtectionDomain;
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::{
@@ -70,7 +71,9 @@ impl<K, P> Opaque<K, P> {
 impl_debug!([K, P] Opaque<K, P>, |_it| "Opaque");
 
 impl<K: 'static> HasPieces for Opaque<K> {}
-impl<K: 'static> HasSources for Opaque<K, ReadOnly> {}
+impl<K: 'static> HasSources for Opaque<K, ReadOnly> {
+    const SEAL: Seal = Seal;
+}
 
 impl<A: Access> RegionBuilder<'_, A> {
     /// Registers `len` bytes at `base` that other code uses as well and that `keeper` keeps mapped

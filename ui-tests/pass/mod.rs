@@ -82,6 +82,7 @@ mod forging {
     mod no_roce_v2_source_from_any_entry;
     mod no_state_by_exchange;
     mod no_step_of_a_completion_by_hand;
+    mod sources_of_memory_that_can_change;
 }
 
 mod generic {

@@ -16,6 +16,7 @@ pub use map::HugePage;
 pub use mapping::{MapOptions, Mapping};
 pub use shared_mapping::SharedMapping;
 
+use crate::allows::Seal;
 use crate::memory::{Access, LocalRead, RemoteRead};
 
 /// [`Sharing`] of memory whose bytes may be a slice ([R18.2](crate::guide::rules#r18-2)).
@@ -59,10 +60,14 @@ impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
     label = "a region in `{Self}`",
     note = "`source` is for read-only memory; a part of a region that can be written is posted as a `piece` (R6.3)"
 )]
-pub trait HasSources: 'static {}
+pub trait HasSources: 'static {
+    const SEAL: Seal;
+}
 
 #[diagnostic::do_not_recommend]
-impl<M: Memory<Protection = ReadOnly>> HasSources for M {}
+impl<M: Memory<Protection = ReadOnly>> HasSources for M {
+    const SEAL: Seal = Seal;
+}
 
 /// [`Memory`] whose slices can be shared: it is [`Private`] and [`ReadOnly`], so its bytes never
 /// change.
