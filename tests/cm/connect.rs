@@ -28,9 +28,11 @@ fn a_message_each_way_and_an_orderly_end() {
         let param = AcceptParam { private_data, ..Default::default() };
         let mut connection = request.accept(qp, &param, long()).unwrap();
         assert_eq!(end.receive().data(), b"ping");
+        assert!(!connection.id.is_disconnected().unwrap());
         // Not waited for: the client may be gone before its device acknowledged this.
         post_send!(connection.qp, [wr::Send::inline(b"pong")]).unwrap();
         connection.id.wait_disconnected(long()).unwrap();
+        assert!(connection.id.is_disconnected().unwrap());
         end.drain(connection.disconnect().unwrap().qp);
     });
 

@@ -589,6 +589,11 @@ fn a_buffer_without_bytes_has_no_element() {
     buf = buf_of(exchange(&mut p, b""));
     post_recv!(p.b, [wr::Recv::new(buf)]).unwrap();
     buf = buf_of(exchange(&mut p, b""));
+    let mut slots = RecvSlots::<1>::new();
+    let mut list = p.b.recv_list(&mut slots);
+    list.push(wr::Recv::new(buf)).unwrap();
+    list.post().unwrap();
+    buf = buf_of(exchange(&mut p, b""));
     let parts = (buf, to.piece(0, 16).unwrap());
     p.b.post_recv(wr::Recv::at(parts).unwrap()).unwrap();
     for message in [b"16 bytes of text", b"again, 16 bytes "] {
@@ -623,10 +628,20 @@ fn shared_receives_at_a_piece_alone() {
     }
     poll(&dev, &mut ca, 2);
     let got = poll(&dev, &mut cb, 2).into_iter().map(Done::received);
-    let got: Vec<_> = got.map(|got| (got.byte_len, elements(&got.entry.unwrap()))).collect();
-    assert_eq!(got, [(9, vec![(0, 0), (16, 0)]), (9, vec![(0, 0), (3, 0), (13, 0)])]);
+    let [one, two] = <[_; 2]>::try_from(got.collect::<Vec<_>>()).unwrap();
+    assert_eq!((one.byte_len, two.byte_len), (9, 9));
+    let (one, two) = (one.entry.unwrap(), two.entry.unwrap());
+    assert_eq!(elements(&one), [(0, 0), (16, 0)]);
+    assert_eq!(elements(&two), [(0, 0), (3, 0), (13, 0)]);
     assert_eq!(bytes(&to, 3, 9), *b"message 1");
     assert_eq!((bytes(&to, 32, 3), bytes(&to, 48, 6)), (b"mes".to_vec(), b"sage 2".to_vec()));
+    // The buffer came back without bytes, so only the piece is an element again (R3.3).
+    srq.post_srq_recv(wr::Recv::at(one).unwrap()).unwrap();
+    a.post_send(wr::Send::inline(b"message 3")).unwrap();
+    poll(&dev, &mut ca, 1);
+    let three = poll(&dev, &mut cb, 1).remove(0).received();
+    assert_eq!((three.byte_len, bytes(&to, 3, 9)), (9, b"message 3".to_vec()));
+    drop((two, three));
     let other = dev.ctx.alloc_pd().unwrap().register::<LocalWrite>(64).unwrap();
     let foreign = wr::Recv::at(other.piece(0, 8).unwrap()).unwrap().with_context(poisoned(&pool));
     assert_eq!(srq.post_srq_recv(foreign).unwrap_err().kind(), PostErrorKind::PdMismatch);
