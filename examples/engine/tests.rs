@@ -331,7 +331,7 @@ fn a_peer_that_is_late_is_connected_when_it_comes() -> Result<()> {
     let there = memory(SHARE);
     let peer = world.engine.add_peer(&[at]);
     let ops = ops(0, &there, 0, SHARE, Operation::Read);
-    let failure = world.engine.submit(peer, &ops).wait().err().context("nobody listens")?;
+    let failure = world.engine.submit(peer, &ops).wait().err().context("no target listens")?;
     assert!(matches!(failure.reason, Reason::Down(_)), "{failure}");
     let _target = target(&world.fabric, at, &there)?;
     news.wait(peer, true)?;

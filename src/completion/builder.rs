@@ -186,9 +186,9 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     ///
     /// An entry becomes free when its completion is polled. The entries of a destroyed or reset
     /// queue pair become free at a later poll; this does not wake a poller that sleeps until a
-    /// completion. Free entries go to whichever queue pair
-    /// posts first: there are no reserves, and a failed post does not queue for room. A post
-    /// without room fails with [`CqFull`](crate::post::PostErrorKind::CqFull);
+    /// completion. Free entries go to whichever queue pair posts first: there are no reserves, and
+    /// a failed post does not queue for room. A post without room fails with
+    /// [`CqFull`](crate::post::PostErrorKind::CqFull);
     /// [`send_cq_room`](crate::QueuePair::send_cq_room) waits for room. A list or chain is posted
     /// as a whole or not at all.
     ///

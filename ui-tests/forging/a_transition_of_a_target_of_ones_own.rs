@@ -1,4 +1,4 @@
-// Proves R8.1, ibv_modify_qp(3): which transitions a target of XRC has is not for programs to say.
+// Proves R8.1, ibv_modify_qp(3): a program cannot define transitions of an XRC target.
 // Enforced by `TargetTransition`, whose supertrait no other crate can name.
 use proverbs::prelude::*;
 use proverbs::qp::{TargetTransition, XrcTarget};

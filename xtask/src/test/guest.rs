@@ -28,7 +28,7 @@ pub fn suites(device: Option<&str>) -> Result<()> {
         format!("said=$(mktemp); {} >$said 2>&1 & cm=$!", path_of(&tests, "cm")?),
         path_of(&tests, "conformance")?,
         path_of(&tests, "attack")?,
-        "code=0; wait $cm || code=$?; cat $said; [ $code = 0 ]".to_owned(),
+        "code=0; wait $cm || code=$?; cat $said; rm $said; [ $code = 0 ]".to_owned(),
         format!("{raw} --ignored window::"),
         format!("{raw} bad_wr::"),
         format!("{raw} sessions::"),
