@@ -476,3 +476,30 @@ fn a_lane_supports_extended_polling() {
     drop((qp, cq, waits, spread));
     lane.destroy().unwrap();
 }
+
+/// The adapter of extended polling is below the one that counts.
+#[test]
+fn a_queue_with_fields_counts_and_shares_its_entries() {
+    fails_on!(Siw, "R18.17");
+    let p = Polled::<Rc, ()>::new();
+    let mut cq: CompletionQueueEx<(), Buf> =
+        p.dev.ctx.cq(8).shared_budget().counted().fields().create().unwrap();
+    let (counters, capacity) = (cq.counters().unwrap(), cq.capacity());
+    assert!(p.ca.counters().is_none());
+    let wish = Wish::new();
+    let a = p.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+    let b = p.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
+    let (mut a, mut b) = Rc::connect((a, &p.pd), (b, &p.pd), &p.dev, &wish);
+    b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    a.post_send(wr::Send::new(filled(&p.pool, b"5 byt"))).unwrap();
+    assert_eq!(counters.unbooked(), capacity - 2);
+    let all = come(&p.dev, &mut cq, 2, |_| ());
+    assert_eq!((counters.completions(), counters.received_bytes()), (2, 5));
+    drop(all);
+    b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    let b = b.to_error().unwrap();
+    drop(come(&p.dev, &mut cq, 1, |_| ()));
+    assert_eq!(counters.failures().collect::<Vec<_>>(), [(WcStatus::WrFlush, 1)]);
+    assert_eq!((counters.completions(), counters.unbooked()), (3, capacity));
+    drop((a, b));
+}
