@@ -65,26 +65,15 @@ impl std::fmt::Display for Model {
     }
 }
 
-/// The number of seeds by hand and in `cargo xtask test`: 0 and 1.
-const MANY: u32 = 64;
-const FEW: u32 = 2;
-
-/// Tests with threads, by target and name prefix. Two more access open memory from both threads, in
-/// words and bytes, which Miri's store buffers do not support:
+/// Tests with threads: targets, and beginnings of names. Two more access open memory from both
+/// threads, in words and bytes, which Miri's store buffers do not support:
 /// `open_memory::bytes_cells_and_a_peer_at_the_same_places` and
 /// `loopback::tests::connected::open_memory_may_be_watched_from_another_thread`.
-type Threaded = (&'static [&'static str], &'static [&'static str]);
-const THREADED: [Threaded; 3] = [
-    (
-        &ATTACK,
-        &[
-            "threads::",
-            "exit::a_thread_that_ends",
-            "order::a_completion_queue_that_is_dropped_before",
-        ],
-    ),
-    (&CONFORMANCE, &["teardown::a_queue_pair_moves", "counters::another_thread_reads"]),
-    (&["--lib"], &["completion::tests::reasons_of_several_threads"]),
+const THREADED: [&str; 3] = [
+    "--test attack -- threads:: exit::a_thread_that_ends \
+     order::a_completion_queue_that_is_dropped_before",
+    "--test conformance -- teardown::a_queue_pair_moves counters::another_thread_reads",
+    "--lib -- completion::tests::reasons_of_several_threads",
 ];
 
 /// The target of `--big-endian`.
@@ -97,16 +86,8 @@ const PIECES: usize = 3;
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 /// Unit tests of the accounting, of the state of completion queues, of memory with keepers, and of
 /// memory that is only an address.
-const UNITS: [&str; 8] = [
-    "--lib",
-    "--",
-    "qp::",
-    "in_flight::",
-    "completion::",
-    "memory::opaque::tests::",
-    "memory::own::tests::",
-    "memory::implicit::tests::",
-];
+const UNITS: &str = "--lib -- qp:: in_flight:: completion:: \
+                     memory::opaque::tests:: memory::own::tests:: memory::implicit::tests::";
 /// rdma_cm, without threads that wait.
 const CM: [&str; 3] = ["--test", "cm", "fabric::"];
 /// Tests that post lists of the full queue depth take minutes under Miri. They have a separate run
@@ -118,7 +99,7 @@ const LIST: [&str; 4] = ["--", "--list", "--format", "terse"];
 pub fn main(args: &Args) -> Result<()> {
     let filter: Vec<&str> = args.filter.as_deref().into_iter().collect();
     if args.weak {
-        return weak(&THREADED, args, &filter);
+        return weak(args, &filter);
     }
     if args.big_endian {
         return big_endian(&filter, args.seed);
@@ -151,7 +132,7 @@ fn whole(args: &Args, filter: &[&str]) -> Result<()> {
                 add("conformance", piece(&names, at, PIECES));
             }
             add("attacks", ATTACK.to_vec());
-            add("units", UNITS.to_vec());
+            add("units", UNITS.split(' ').collect());
             add("rdma_cm", CM.to_vec());
         }
     }
@@ -204,19 +185,21 @@ fn passed((what, flags, tests): &Suite<'_>, with: With) -> Result<u32> {
 }
 
 /// The part of `cargo xtask test`, which is always the same: the attacks and the unit tests in the
-/// stricter model, and the tests with threads with weak memory. These take about 9 minutes of
-/// processor time. The other model (10 minutes), rdma_cm (2) and conformance (35) run at night.
+/// stricter model, and the attacks with threads with weak memory and one seed. These take about 8
+/// minutes of processor time. The other model (10 minutes), rdma_cm (2), conformance (35), and the
+/// other tests and seeds with weak memory run at night.
 /// Miri has one thread, so two of these run at a time, the longest first.
 pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
-    // The runs with weak memory check the attacks with threads in this model too.
-    let (_, threads) = THREADED[0];
-    let skip = threads.iter().flat_map(|name| ["--skip", *name]);
+    let threads: Vec<&str> = THREADED[0].split(' ').collect();
+    // The run with weak memory checks the attacks with threads in this model too.
+    let skip = threads[3..].iter().flat_map(|name| ["--skip", name]);
     let attacks = ATTACK.into_iter().chain(["--"]).chain(skip).collect();
-    let mut runs = vec![("attacks", stacked.clone(), attacks), ("units", stacked, UNITS.to_vec())];
-    for (target, names) in &THREADED {
-        runs.push(("weak memory", weak_flags(0, FEW), [target, &["--"][..], names].concat()));
-    }
+    let runs = [
+        ("attacks", stacked.clone(), attacks),
+        ("weak memory", weak_flags(0, 1), threads),
+        ("units", stacked, UNITS.split(' ').collect()),
+    ];
     two_at_a_time(&runs, |_, (what, flags, args)| {
         let run = inlined::with(command(flags, args)?)?;
         run.step(format!("Miri, {what}")).next(hint(flags))
@@ -239,12 +222,12 @@ fn all_of(said: &str) -> Vec<String> {
     names.filter(|name| !name.starts_with(LONG)).map(str::to_owned).collect()
 }
 
-fn weak(targets: &[Threaded], args: &Args, filter: &[&str]) -> Result<()> {
-    let flags = &weak_flags(args.seed, MANY);
-    targets.iter().try_for_each(|(target, names)| {
-        let names = if filter.is_empty() { names } else { filter };
-        let cmd = command(flags, &[target, &["--"][..], names].concat())?;
-        inlined::with(cmd)?.run().next(hint(flags))
+fn weak(args: &Args, filter: &[&str]) -> Result<()> {
+    let flags = &weak_flags(args.seed, 64);
+    THREADED.iter().filter_map(|line| line.split_once(" -- ")).try_for_each(|(target, names)| {
+        let names = if filter.is_empty() { names.split(' ').collect() } else { filter.to_vec() };
+        let tests: Vec<&str> = target.split(' ').chain(["--"]).chain(names).collect();
+        inlined::with(command(flags, &tests)?)?.run().next(hint(flags))
     })
 }
 
@@ -267,7 +250,8 @@ fn command(flags: &str, args: &[&str]) -> Result<Cmd<'static>> {
     toolchain::nightly()?;
     // Debug assertions are off, which saves a fifth of the time. The native runs of the same tests
     // have them.
-    let test = [WITH_NIGHTLY, "miri", "test", "--release", "--features", "zerocopy"];
+    let test =
+        [WITH_NIGHTLY, "miri", "test", "--release", "-p", "proverbs", "--features", "zerocopy"];
     // (Miri hides environment variables by default.)
     let flags =
         &format!("{flags} -Zmiri-env-forward={PERSONALITY} -Zmiri-env-forward=PROVERBS_WORLD");

@@ -163,14 +163,14 @@ fn targets() -> Result<()> {
     const OTHERS: [&str; 2] = ["x86_64-pc-windows-gnu", "i686-unknown-linux-gnu"];
     cmd!(sh::here(), "rustup target add {MUSL} {OTHERS...}")
         .step("Installing the standard library of targets")?;
-    let check = |target| cargo::cargo(&["check", "--target", target, "--features", FEATURES]);
     let demo = ["run", "--quiet", "--target", MUSL, "--package", "demo", "--bin", "first_steps"];
     let said = cargo::cargo(&demo)?.text()?;
     let reason = said.lines().next().unwrap_or_default();
     ensure!(reason.contains("this program is linked statically"), "{MUSL}: {said}");
     println!("{MUSL}: {reason}");
     for target in OTHERS {
-        let (_, said) = check(target)?.capture()?;
+        let check = ["check", "--target", target, "--features", FEATURES];
+        let (_, said) = cargo::cargo(&check)?.capture()?;
         let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error")).collect();
         let [error, "error: build script logged errors"] = errors[..] else {
             bail!("{target}: expected one error:\n{said}");

@@ -50,9 +50,9 @@ enum Part {
     /// the allocation test.
     Loopback,
     /// Our bindings against rdma-sys and the C headers; a counterpart or a reason for each C name;
-    /// and the suite with the types of rdma-sys.
+    /// and raw calls with the types of rdma-sys.
     Bindings,
-    /// A million random steps on the loopback device with faults, against a model; and a load.
+    /// Half a million random steps on the loopback device with faults, against a model; and a load.
     Simulation,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
@@ -72,7 +72,7 @@ enum Part {
     /// other objects against their bounds.
     Overhead,
     /// Under Miri, on the worst device: the attacks and the unit tests in Stacked Borrows, and the
-    /// tests with threads with weak memory. Tree Borrows, rdma_cm and conformance run at night.
+    /// attacks with threads with weak memory. Tree Borrows, rdma_cm and conformance run at night.
     Miri,
     /// On Soft-RoCE: conformance, attacks, windows, rdma_cm.
     Guest,
@@ -89,6 +89,8 @@ enum Part {
     /// rdma_cm and conformance, the rdma_cm examples against the C programs, and memory that siw
     /// sends from on a slow network.
     Siw,
+    /// Only by name: conformance with the types of rdma-sys.
+    RdmaSys,
     /// Only by name: the suites on aarch64, emulated by qemu-user.
     Aarch64,
     /// Only by name: rustdoc's search finds the names of the C API, and the names on the porting
@@ -121,11 +123,12 @@ pub const FEATURES: &str = "loopback,tokio,serde,zerocopy,anyhow,eyre,tracing";
 pub const TEST: [&str; 4] = ["test", "--workspace", "--features", FEATURES];
 
 /// The parts that run only by name.
-const BY_NAME: [Part; 7] = [
+const BY_NAME: [Part; 8] = [
     Part::Interop,
     Part::Kernels,
     Part::Perftest,
     Part::Siw,
+    Part::RdmaSys,
     Part::Aarch64,
     Part::Pages,
     Part::Quick,
@@ -222,9 +225,13 @@ fn run(part: Part, args: &Args) -> Result<()> {
             }
             Ok(())
         }
-        Part::Unit => cargo::run(&[&TEST[..], &UNITS].concat()),
+        Part::Unit => cargo::run(&[&TEST[..], &units()].concat()),
         Part::Loopback => loopback(),
         Part::Bindings => bindings(),
+        Part::RdmaSys => cargo::run_with(
+            &[&RDMA_SYS[..], &["--test", "conformance"]].concat(),
+            &setup::libclang()?,
+        ),
         Part::Simulation => suites::quick(),
         Part::Doc => doc(),
         Part::Package => release::package(false),
@@ -259,13 +266,19 @@ fn quick() -> Result<()> {
     cargo::run(&["fmt", "--all", "--check"])?;
     clippy()?;
     eprintln!("\n--- unit tests, and the suites on the plain loopback device");
-    cargo::run(&[&suites(PLAIN)[..], &UNITS].concat())?;
+    cargo::run(&[&suites(PLAIN)[..], &units()].concat())?;
     eprintln!("\n--- the suites on the worst loopback device");
     cargo::run_with(&suites(ANYWHERE), &device("worst:1", ""))
 }
 
-/// Everything with unit tests.
-const UNITS: [&str; 3] = ["--lib", "--bins", "--examples"];
+/// The examples with unit tests.
+const EXAMPLES: &str = "engine kv log nvmf_host nvmf_target rping target";
+
+/// The cargo arguments for everything with unit tests.
+fn units() -> Vec<&'static str> {
+    let examples = EXAMPLES.split(' ').flat_map(|name| ["--example", name]);
+    ["--lib", "--bins"].into_iter().chain(examples).collect()
+}
 
 /// The loopback devices besides the plain one in an IPv4 world: a personality (empty for the plain
 /// one), a world, and the suites that run there. The crate uses devices of an unknown provider in
@@ -338,19 +351,20 @@ fn loopback() -> Result<()> {
     Ok(())
 }
 
+/// Tests with the types of rdma-sys.
+const RDMA_SYS: [&str; 4] = ["test", "--quiet", "--features", "rdma-sys"];
+
 fn bindings() -> Result<()> {
     let env = setup::libclang()?;
-    let test = ["test", "--features", "rdma-sys"];
     let agreement = ["--lib", "agreement", "--", "--include-ignored"];
     let mut with_newest = env.to_vec();
     let headers = soft_roce::newest_headers().map(|headers| headers.display().to_string());
     with_newest.extend(headers.map(|headers| ("PROVERBS_HEADERS", headers)));
     let names = [&suites("c_names")[..], &["--", "--include-ignored"]].concat();
     cargo::run_with(&names, &with_newest)?;
-    cargo::run_with(&[&test[..], &agreement].concat(), &with_newest)?;
-    let types = ["--quiet", "--test", "conformance", "--test", "raw"];
-    cargo::run_with(&[&test[..], &types].concat(), &env)?;
-    cargo::run_with(&[&test[..], &["--doc", "AsRaw"]].concat(), &env)
+    cargo::run_with(&[&RDMA_SYS[..], &agreement].concat(), &with_newest)?;
+    cargo::run_with(&[&RDMA_SYS[..], &["--test", "raw"]].concat(), &env)?;
+    cargo::run_with(&[&RDMA_SYS[..], &["--doc", "AsRaw"]].concat(), &env)
 }
 
 fn doc() -> Result<()> {
@@ -495,6 +509,24 @@ mod tests {
         let missing: Vec<_> =
             tests.iter().filter(|test| !sources.contains(&format!("fn {test}"))).collect();
         assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
+    fn the_tests_of_each_example_are_run() {
+        let has_tests = |name: &str| {
+            let place = format!("examples/{name}");
+            cmd!(sh::at(paths::workspace()), "grep -rqF #[test] {place}").succeeds()
+        };
+        for entry in fs::read_dir(paths::workspace().join("examples")).expect("there are examples")
+        {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy();
+            if path.is_file() || path.join("main.rs").exists() {
+                let name_of_target = name.trim_end_matches(".rs");
+                let is_run = EXAMPLES.split(' ').any(|one| one == name_of_target);
+                assert_eq!(has_tests(&name), is_run, "{name}");
+            }
+        }
     }
 
     /// Every suite must be named by a part, or it would never run.
