@@ -168,6 +168,17 @@ pub fn milliseconds(timeout: Option<Duration>) -> i32 {
 mod tests {
     use super::*;
 
+    /// A deadline, or a waker, ends a sleep.
+    #[test]
+    #[cfg_attr(miri, ignore = "descriptors do not block")]
+    fn a_sleep_that_nothing_ends() {
+        let (end, waker) = (Some(Instant::now()), Waker::new().unwrap());
+        let is_endless = |end, waker| Sleep::until(end, waker).is_endless();
+        assert!(is_endless(None, None));
+        assert!(!is_endless(end, None) && !is_endless(None, Some(&waker)));
+        assert!(!is_endless(end, Some(&waker)));
+    }
+
     #[test]
     fn times_are_rounded_up_and_have_an_end() {
         for (micros, rounded) in [

@@ -190,8 +190,9 @@ mod tests {
         assert_eq!((best(&here[..1]), best(&[])), (None, None));
         let entry = GidEntry { port: 1, index: 0, gid: v4, kind: RoceV1, ifindex: None };
         assert!(RoceV2Gid::try_from(entry).is_err());
-        let entry = GidEntry { kind: RoceV2, ..entry };
-        assert_eq!(RoceV2Gid::try_from(entry).unwrap(), RoceV2Gid(entry));
+        let entry = GidEntry { kind: RoceV2, port: 2, index: 7, ..entry };
+        let found = RoceV2Gid::try_from(entry).unwrap();
+        assert_eq!((found, found.gid(), found.index(), found.port()), (RoceV2Gid(entry), v4, 7, 2));
     }
 
     /// The first network device of every Linux is the loopback interface.

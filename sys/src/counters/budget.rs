@@ -249,3 +249,153 @@ impl Claims {
         self.polled.store(count, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A task that waits for entries of a budget.
+    struct Task(Arc<Wakes>);
+
+    impl Task {
+        fn new() -> Task {
+            Task(Arc::default())
+        }
+
+        fn poll(&self, budget: &Budget, n: u32) -> Poll<Room> {
+            budget.poll_room(&mut Context::from_waker(&self.0.clone().into()), n)
+        }
+
+        /// The number of wakes since the last call.
+        fn woken(&self) -> usize {
+            self.0.0.swap(0, Ordering::Relaxed)
+        }
+    }
+
+    /// The number of free entries may be negative. Nothing can be taken then, except nothing.
+    #[test]
+    fn entries_that_are_free() {
+        let budget = Budget::new(5);
+        assert!(!budget.take(6) && budget.take(0) && budget.take(3) && !budget.take(3));
+        assert_eq!(budget.free(), 2);
+        budget.give(-4);
+        assert_eq!(budget.free(), 0);
+        assert!(!budget.take(1) && budget.take(0));
+        budget.give(3);
+        assert_eq!(budget.free(), 1);
+        assert!(!budget.take(u32::MAX) && budget.take(1));
+    }
+
+    /// Each task that waits is woken once, by `wake` after the entries are free.
+    #[test]
+    fn tasks_are_woken_once() {
+        let (budget, [one, two]) = (Budget::new(2), [Task::new(), Task::new()]);
+        assert_eq!(one.poll(&budget, 2), Poll::Ready(Room::Free));
+        assert!(one.poll(&budget, 3).is_pending() && one.poll(&budget, 3).is_pending());
+        assert!(two.poll(&budget, 4).is_pending());
+        budget.give(1);
+        assert_eq!((one.woken(), two.woken()), (0, 0));
+        budget.wake();
+        budget.wake();
+        assert_eq!((one.woken(), two.woken()), (1, 1));
+        assert_eq!(one.poll(&budget, 3), Poll::Ready(Room::Free));
+        assert!(two.poll(&budget, 4).is_pending());
+        budget.close(true);
+        assert_eq!((one.woken(), two.woken()), (0, 1));
+        assert_eq!(two.poll(&budget, 1), Poll::Ready(Room::Gone));
+        assert!(!budget.take(1) && budget.take(0));
+        budget.give(3);
+        budget.close(false);
+        assert_eq!(budget.free(), 0, "it is closed once");
+    }
+
+    /// A waker that panics does not keep others from being woken.
+    #[test]
+    fn a_waker_that_panics() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                std::panic::resume_unwind(Box::new("a waker"));
+            }
+        }
+        let (budget, task) = (Budget::new(0), Task::new());
+        let panics = Arc::new(Panics).into();
+        assert!(budget.poll_room(&mut Context::from_waker(&panics), 1).is_pending());
+        assert!(task.poll(&budget, 1).is_pending());
+        budget.wake();
+        assert_eq!(task.woken(), 1);
+    }
+
+    /// Claimed entries return as completions are polled, in order or several at once. A completion
+    /// with another number returns nothing.
+    #[test]
+    fn claims_return_to_the_budget() {
+        let budget = Arc::new(Budget::new(10));
+        for begin in [0, u32::MAX - 2] {
+            let claims = Claims::new(&budget);
+            claims.begin_at(begin);
+            assert!(claims.claim(6) && !claims.claim(5));
+            assert_eq!((claims.claimed(), budget.free()), (begin.wrapping_add(6), 4));
+            assert_eq!((claims.count_polled(), claims.count_polled()), (1, 1));
+            for stale in [begin, begin.wrapping_sub(1), begin.wrapping_add(6)] {
+                assert_eq!(claims.count_polled_up_to(stale), 0, "{stale}");
+            }
+            assert_eq!(claims.count_polled_up_to(begin.wrapping_add(4)), 3);
+            claims.give_back(1);
+            assert_eq!((claims.count_polled(), budget.free()), (0, 5));
+            budget.give(5);
+            assert!(claims.claim(4));
+            claims.end();
+            claims.end();
+            assert_eq!((claims.claimed(), budget.free()), (begin.wrapping_add(9), 10));
+        }
+    }
+
+    /// A ring keeps one entry while completions of its work requests are outstanding, and wakes the
+    /// tasks that wait for those that it returns.
+    #[test]
+    fn a_ring_keeps_an_entry() {
+        let (budget, task) = (Arc::new(Budget::new(6)), Task::new());
+        let claims = Claims::new(&budget);
+        claims.keep_one(0);
+        assert!(!claims.is_kept() && budget.free() == 6);
+        assert!(claims.claim(5) && task.poll(&budget, 3).is_pending());
+        claims.keep_one(2);
+        assert_eq!((claims.claimed(), claims.is_kept(), budget.free()), (2, true, 3));
+        assert_eq!(task.woken(), 1);
+        claims.claim_kept();
+        assert_eq!((claims.claimed(), claims.is_kept(), budget.free()), (3, false, 3));
+        claims.claim_kept();
+        assert_eq!(claims.claimed(), 3);
+        claims.keep_one(2);
+        assert_eq!(claims.count_polled_up_to(0), 1);
+        assert!(claims.is_kept());
+        // The last completion returns the kept entry, too.
+        assert_eq!(claims.count_polled_up_to(1), 2);
+        assert!(!claims.is_kept());
+        budget.give(3);
+        assert_eq!(budget.free(), 6);
+        // Nothing is outstanding, so nothing is kept.
+        assert!(claims.claim(2));
+        claims.keep_one(2);
+        assert_eq!((claims.is_kept(), budget.free()), (false, 6));
+        // The end returns the kept entry.
+        assert!(claims.claim(3));
+        claims.keep_one(4);
+        assert_eq!((claims.is_kept(), budget.free()), (true, 3));
+        claims.end();
+        assert_eq!((claims.is_kept(), budget.free()), (false, 6));
+    }
+}
