@@ -201,6 +201,37 @@ fn a_queue_pair_that_is_gone_is_not_deferred() {
     assert_eq!((cq.shared().attachments(), pool.available()), (0, 1));
 }
 
+/// A device may fail to destroy a deferred queue pair, and then still has its work requests. Its
+/// completion queue keeps its reservation and does not declare it over, even when it is closed
+/// itself. The other queues that ended are over.
+#[test]
+fn a_queue_pair_that_the_device_keeps_is_not_over() {
+    use super::attachments::{AtEnd, Share};
+    use super::deferred_destroy::{DeferredDestroy, Over, Rest};
+    use crate::counters::queue_counters::{QueueCounters, Quiet};
+    use std::sync::Arc;
+    struct Kept;
+    impl Rest for Kept {
+        fn destroy(self: Box<Self>, _: &mut Over) {}
+    }
+    let cq: CompletionQueue = Fabric::new().open_device().create_cq(40).unwrap();
+    let inbox = cq.shared();
+    let capacity = inbox.capacity();
+    let [kept, ended, alive] = std::array::from_fn(|_| QueueCounters::new(1).unwrap());
+    for (counters, entries) in [(&kept, [1, 2]), (&ended, [3, 4]), (&alive, [5, 6])] {
+        inbox.attach("", counters, entries, Share::Both).unwrap();
+    }
+    assert!(inbox.defer_destroy(&Arc::new(DeferredDestroy::new(Box::new(Kept))), &kept));
+    inbox.end(&ended, AtEnd { left: [1, 0], may_be_stale: false }, &mut Quiet::default());
+    assert_eq!((inbox.attachments(), capacity - inbox.unbooked()), (3, 3 + 3 + 11));
+    let mut over = Over::default();
+    inbox.close(&mut over);
+    assert_eq!((inbox.attachments(), capacity - inbox.unbooked()), (2, 3 + 11));
+    // The queue pairs give up their own part.
+    assert_eq!([kept, ended, alive].map(|counters| counters.end_one()), [false, true, false]);
+    over.give_back();
+}
+
 /// A completion of a ring that releases nothing may still arrive, so its tag is reserved until that
 /// is impossible.
 #[test]

@@ -460,6 +460,8 @@ fn both_sides_get_the_minimum_depths() {
             initiator_depth: depth(initiator_depth),
             responder_resources: serves(responder_resources),
             min_rnr_timer: timer(13),
+            retry_count: RetryCount::new(3).unwrap(),
+            rnr_retry_count: RnrRetry::new(2).unwrap(),
             ack_timeout: Timeout::exponent(16),
             ..ConnParam::default()
         };
@@ -494,6 +496,8 @@ fn both_sides_get_the_minimum_depths() {
             assert_eq!(timers, [timer(13), timer(20)]);
             assert_ne!(there.timeout, here.timeout);
             assert_eq!(there.timeout, Timeout::exponent(16));
+            let retries = [there, here].map(|attr| (attr.retry_cnt.unwrap().get(), attr.rnr_retry));
+            assert_eq!(retries, [(3, None), (3, None)]);
         }
 
         // An answer of a side that serves no reads.
