@@ -286,6 +286,31 @@ fn a_wait_for_events_that_cannot_be_read() {
     }
 }
 
+/// A descriptor blocks only while a wait without a time-out reads it. Every other call makes it
+/// non-blocking before it reads, because it might be readable without an event.
+#[test]
+#[cfg_attr(miri, ignore = "fcntl(2)")]
+fn only_a_wait_makes_a_channel_block() {
+    use std::os::fd::AsRawFd;
+    let context = Fabric::new().open_device();
+    let mut channel = context.create_comp_channel().unwrap();
+    let blocks = |channel: &CompletionChannel| {
+        // SAFETY: a system call on an open descriptor, without pointers.
+        let flags = unsafe { libc::fcntl(channel.as_raw_fd(), libc::F_GETFL) };
+        flags & libc::O_NONBLOCK == 0
+    };
+    for _ in 0..3 {
+        channel.set_blocking(true).unwrap();
+        assert!(blocks(&channel));
+        channel.take_event().unwrap();
+        assert!(!blocks(&channel));
+        channel.set_blocking(true).unwrap();
+        assert!(blocks(&channel));
+        assert_eq!(channel.try_event().unwrap(), None);
+        assert!(!blocks(&channel));
+    }
+}
+
 const NO_DESCRIPTORS: &str = "PROVERBS_NO_DESCRIPTORS";
 
 /// Started by the test below: poll(2) rejects more descriptors than a process may have.
