@@ -98,6 +98,23 @@ fn lists_that_fit_enter_nothing_cold() {
     }
 }
 
+/// The first send of a buffer that was empty inspects it. Later ones do not.
+#[test]
+fn a_buffer_is_inspected_once() {
+    let Pair { mut a, b: _b, mut cq, pool, pd, .. } = loopback::pair().unwrap();
+    let region = pd.register::<RemoteAll>(256).unwrap();
+    let mut buf = pool.take().unwrap();
+    buf.set_len(0);
+    buf.set_len(50);
+    for inspected in [1, 0, 0] {
+        let write = wr::RdmaWrite::new(buf, region.remote().write());
+        assert_eq!(entered(|| a.post_send(write).unwrap()), inspected);
+        let completion = cq.poll_one().unwrap().unwrap();
+        completion.status().unwrap();
+        buf = completion.into_entry().unwrap();
+    }
+}
+
 /// A dropped buffer is the next that is taken.
 #[test]
 fn a_buffer_that_was_dropped_is_taken_from_the_free_list() {
