@@ -172,10 +172,8 @@ impl RingRun {
         match dice.below(5) {
             0 => assert_eq!(released.map(|buf| buf[0]).collect::<Vec<_>>(), bytes),
             1 => {
-                let mut one_by_one = Vec::new();
-                while let Some(buf) = released.next() {
-                    one_by_one.push(buf[0]);
-                }
+                let next = || released.next().map(|buf| buf[0]);
+                let one_by_one: Vec<_> = std::iter::from_fn(next).collect();
                 assert_eq!((one_by_one, released.id()), (bytes, 0));
                 drop(released);
             }
