@@ -237,6 +237,8 @@ fn a_queue_pair_that_the_device_keeps_is_not_over() {
 #[test]
 fn each_budget_gets_back_its_own_entries() {
     use super::attachments::{AtEnd, Share};
+    use super::deferred_destroy::Over;
+    use super::inbox::Poller;
     use crate::counters::queue_counters::{QueueCounters, Quiet, RECEIVE, SEND};
     let context = Fabric::new().open_device();
     let create = || context.cq(16).shared_budget().create().unwrap();
@@ -254,6 +256,23 @@ fn each_budget_gets_back_its_own_entries() {
     receives.shared().end(&counters, at_end, &mut quiet);
     assert_eq!([&sends, &receives].map(taken), [0, 3], "the poller returns them");
     assert_eq!((sends.shared().attachments(), receives.shared().attachments()), (0, 1));
+    let mut over = Over::default();
+    receives.shared().note_ended(0);
+    let poller = Poller { passed: receives.capacity().into(), ..Poller::default() };
+    assert!(!receives.shared().finish_ended(&poller, &mut over).0);
+    assert_eq!(([&sends, &receives].map(taken), receives.shared().attachments()), ([0, 0], 0));
+
+    // Both directions in one completion queue, which finds it empty.
+    let both = QueueCounters::without_ring(1).unwrap();
+    sends.shared().attach("", &both, [9, 9], Share::Both).unwrap();
+    assert!(both.claims(SEND).unwrap().claim(4) && both.claims(RECEIVE).unwrap().claim(5));
+    sends.shared().end(&both, AtEnd::UNKNOWN, &mut quiet);
+    assert_eq!((taken(&sends), sends.shared().endings()), (9, 1));
+    sends.shared().note_ended(0);
+    let poller = Poller { seen_empty_at: Some(0), ..Poller::default() };
+    assert!(!sends.shared().finish_ended(&poller, &mut over).0);
+    assert_eq!((taken(&sends), sends.shared().endings()), (0, 0));
+    over.give_back();
 }
 
 /// The refusal of a reservation says whether polling helps, and how large the completion queue
