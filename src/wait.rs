@@ -87,3 +87,50 @@ pub(crate) fn not_registered<S: AsRawFd>(failed: AsyncFdRegisterError<S>) -> Ref
 pub(crate) fn registration(error: &std::io::Error) -> Error {
     Error::os("epoll_ctl", error.raw_os_error().unwrap_or(libc::EIO), "")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// The number of times that the future was not ready.
+    fn pending(future: impl Future<Output = ()>) -> u32 {
+        let (mut future, mut times) = (pin!(future), 0);
+        while future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            times += 1;
+        }
+        times
+    }
+
+    /// A task yields once after each item that it took without a sleep. A wait that finds nothing
+    /// owes nothing.
+    #[test]
+    fn a_task_yields_after_each_item_that_it_took_at_once() {
+        let (mut turns, mut owed) = (Turns::default(), 0);
+        for (sleeps, takes) in [
+            (1, true),
+            (0, true),
+            (0, true),
+            (2, true),
+            (0, false),
+            (1, false),
+            (0, true),
+            (0, true),
+        ] {
+            assert_eq!(pending(turns.begin()), owed);
+            let mut left = sleeps;
+            let ready = std::future::poll_fn(|_| {
+                left -= 1;
+                if left < 0 { Poll::Ready(()) } else { Poll::Pending }
+            });
+            assert_eq!(pending(turns.sleep(ready)), sleeps as u32);
+            owed = u32::from(takes && sleeps == 0);
+            if takes {
+                turns.took();
+            }
+        }
+        assert_eq!(pending(turns.begin()), 1);
+    }
+}

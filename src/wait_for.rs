@@ -165,3 +165,34 @@ impl WaitFor<'_, '_> {
         }
     }
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+
+    /// An error would lose an event that was taken before it, but not a completion.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn an_error_waits_for_a_later_call_if_an_event_was_taken() {
+        let waker = Waker::new().unwrap();
+        let look = |answers: [Result<Option<Found>, i32>; 3]| {
+            let mut sources = [(); 3].map(|()| WaitFor::Wake(&waker));
+            let (mut found, mut answers) = ([const { None }; 3], answers.into_iter());
+            let error = |errno| Error::os("poll", errno, "");
+            let looked = look(&mut sources, &mut found, |_| {
+                answers.next().unwrap_or(Ok(None)).map_err(error)
+            });
+            looked.map(|()| found.map(|one| one.is_some())).map_err(|error| error.errno())
+        };
+        assert_eq!(look([Ok(None), Ok(None), Ok(None)]), Ok([false; 3]));
+        assert_eq!(look([Ok(None), Ok(None), Err(5)]), Err(Some(5)));
+        assert_eq!(look([Ok(Some(Found::Cq(0))), Ok(None), Err(5)]), Err(Some(5)));
+        assert_eq!(look([Ok(Some(Found::Wake)), Ok(None), Err(5)]), Ok([true, false, false]));
+        assert_eq!(look([Ok(None), Ok(Some(Found::Wake)), Err(5)]), Ok([false, true, false]));
+        let taken = look([Ok(Some(Found::Cq(0))), Ok(Some(Found::Wake)), Err(5)]);
+        assert_eq!(taken, Ok([true, true, false]));
+        assert_eq!(look([Err(5), Ok(Some(Found::Wake)), Ok(None)]), Err(Some(5)));
+        let later = look([Ok(Some(Found::Wake)), Err(5), Ok(Some(Found::Wake))]);
+        assert_eq!(later, Ok([true, false, true]));
+    }
+}

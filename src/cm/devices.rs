@@ -189,6 +189,11 @@ mod tests {
         let pd = device.alloc_pd().unwrap();
         let error = id(&device.name()).check_context("v", &pd.context()).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EINVAL));
+        let same = format!("on another device called {}, such as a removed one,", device.name());
+        assert!(error.to_string().contains(&same), "{error}");
+        let error = id("rxe7").check_context("v", &pd.context()).unwrap_err().to_string();
+        let named = format!("on {}, while the id is on rxe7", device.name());
+        assert!(error.contains(&named), "{error}");
     }
 
     /// Two devices with the same name and address in memory are distinguished by the kernel's

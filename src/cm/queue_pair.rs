@@ -138,11 +138,9 @@ pub(super) fn bring_ud<P: Profile>(
     let qp = step::<_, _, Init, _>(from.0, qp, |_| ())?;
     let back = |mut qp: QueuePair<Ud, Err, P>| {
         // This resets at once: peers do not know the queue pair's number, so it has consumed no
-        // shared receives. If the reset fails, nothing was posted, and nothing can be, which is as
-        // good.
-        if let Ok(rest) = qp.core.reset_now(Err::STATE) {
-            rest.give_back();
-        }
+        // shared receives. Nothing was posted, so nothing returns. If the reset fails, nothing can
+        // be posted, which is as good.
+        drop(qp.core.reset_now(Err::STATE));
         QueuePair::from_core(qp.core)
     };
     let mut attr = zeroed::<ibv_qp_attr>();

@@ -476,9 +476,8 @@ impl Inbox {
         for key in state.in_order(|a| is_over(a.stage).then(|| key(&a.counters))) {
             let Some(a) = state.remove(key) else { continue };
             if a.stage != Stage::Over {
+                // (Claimed entries are not returned: nothing takes entries of a closed budget.)
                 state.unbook(a.booked());
-                a.end_claims(SEND);
-                a.end_claims(RECEIVE);
                 over.quiet.end_one(&a.counters);
             }
         }

@@ -8,7 +8,7 @@ use crate::completion::wc::{Promised, Success};
 use crate::completion::{Completion, UdReceived, WcError};
 use crate::counters::queue_counters::QueueCounters;
 use crate::memory::header::{Header, word};
-use crate::memory::{AnyBuf, Buf, BufList, Entry, OpenBuf, Raw, ReadOnlyBuf, SharedBuf};
+use crate::memory::{AnyBuf, Buf, BufList, Entry, OpenBuf, Owned, Raw, ReadOnlyBuf, SharedBuf};
 use crate::sys::types::ibv_wc_opcode;
 pub use crate::terms::wc::Direction;
 use crate::work::wc_opcode::WcOpcode;
@@ -212,11 +212,11 @@ impl<E: Entry> Completion<'_, E> {
     /// Whether the work request was posted to the queue with these counters and its wr_id
     /// identifies that queue.
     #[inline(always)]
-    pub(crate) fn belongs_to(&self, counters: &QueueCounters) -> bool {
+    pub(crate) fn belongs_to(&self, counters: &QueueCounters) -> bool
+    where
+        E: Owned,
+    {
         let word = self.word;
-        if !E::OWNED {
-            return false;
-        }
         if word::is_none(word) {
             return !self.is_ring() && counters.has(word::counter(word));
         }

@@ -201,6 +201,170 @@ fn a_queue_pair_that_is_gone_is_not_deferred() {
     assert_eq!((cq.shared().attachments(), pool.available()), (0, 1));
 }
 
+/// A device may fail to destroy a deferred queue pair, and then still has its work requests. Its
+/// completion queue keeps its reservation and does not declare it over, even when it is closed
+/// itself. The other queues that ended are over.
+#[test]
+fn a_queue_pair_that_the_device_keeps_is_not_over() {
+    use super::attachments::{AtEnd, Share};
+    use super::deferred_destroy::{DeferredDestroy, Over, Rest};
+    use crate::counters::queue_counters::{QueueCounters, Quiet};
+    use std::sync::Arc;
+    struct Kept;
+    impl Rest for Kept {
+        fn destroy(self: Box<Self>, _: &mut Over) {}
+    }
+    let cq: CompletionQueue = Fabric::new().open_device().create_cq(40).unwrap();
+    let inbox = cq.shared();
+    let capacity = inbox.capacity();
+    let [kept, ended, alive] = std::array::from_fn(|_| QueueCounters::new(1).unwrap());
+    for (counters, entries) in [(&kept, [1, 2]), (&ended, [3, 4]), (&alive, [5, 6])] {
+        inbox.attach("", counters, entries, Share::Both).unwrap();
+    }
+    assert!(inbox.defer_destroy(&Arc::new(DeferredDestroy::new(Box::new(Kept))), &kept));
+    inbox.end(&ended, AtEnd { left: [1, 0], may_be_stale: false }, &mut Quiet::default());
+    assert_eq!((inbox.attachments(), capacity - inbox.unbooked()), (3, 3 + 3 + 11));
+    let mut over = Over::default();
+    inbox.close(&mut over);
+    assert_eq!((inbox.attachments(), capacity - inbox.unbooked()), (2, 3 + 11));
+    // The queue pairs give up their own part.
+    assert_eq!([kept, ended, alive].map(|counters| counters.end_one()), [false, true, false]);
+    over.give_back();
+}
+
+/// A queue pair whose sends and receives complete into two completion queues with budgets. When it
+/// ends, each completion queue returns only its own entries.
+#[test]
+fn each_budget_gets_back_its_own_entries() {
+    use super::attachments::{AtEnd, Share};
+    use super::deferred_destroy::Over;
+    use super::inbox::Poller;
+    use crate::counters::queue_counters::{QueueCounters, Quiet, RECEIVE, SEND};
+    let context = Fabric::new().open_device();
+    let create = || context.cq(16).shared_budget().create().unwrap();
+    let (sends, receives): (CompletionQueue, CompletionQueue) = (create(), create());
+    let taken = |cq: &CompletionQueue| cq.capacity() - cq.unbooked();
+    let counters = QueueCounters::without_ring(1).unwrap();
+    sends.shared().attach("", &counters, [9, 0], Share::Sends).unwrap();
+    receives.shared().attach("", &counters, [0, 9], Share::Receives).unwrap();
+    assert_eq!([&sends, &receives].map(taken), [0, 0], "posts take entries");
+    assert!(counters.claims(SEND).unwrap().claim(2) && counters.claims(RECEIVE).unwrap().claim(3));
+    assert_eq!([&sends, &receives].map(taken), [2, 3]);
+    let (at_end, mut quiet) = (AtEnd { left: [0, 3], may_be_stale: false }, Quiet::default());
+    sends.shared().end(&counters, at_end, &mut quiet);
+    assert_eq!([&sends, &receives].map(taken), [0, 3]);
+    receives.shared().end(&counters, at_end, &mut quiet);
+    assert_eq!([&sends, &receives].map(taken), [0, 3], "the poller returns them");
+    assert_eq!((sends.shared().attachments(), receives.shared().attachments()), (0, 1));
+    let mut over = Over::default();
+    receives.shared().note_ended(0);
+    let poller = Poller { passed: receives.capacity().into(), ..Poller::default() };
+    assert!(!receives.shared().finish_ended(&poller, &mut over).0);
+    assert_eq!(([&sends, &receives].map(taken), receives.shared().attachments()), ([0, 0], 0));
+
+    // Both directions in one completion queue, which finds it empty.
+    let both = QueueCounters::without_ring(1).unwrap();
+    sends.shared().attach("", &both, [9, 9], Share::Both).unwrap();
+    assert!(both.claims(SEND).unwrap().claim(4) && both.claims(RECEIVE).unwrap().claim(5));
+    sends.shared().end(&both, AtEnd::UNKNOWN, &mut quiet);
+    assert_eq!((taken(&sends), sends.shared().endings()), (9, 1));
+    sends.shared().note_ended(0);
+    let poller = Poller { seen_empty_at: Some(0), ..Poller::default() };
+    assert!(!sends.shared().finish_ended(&poller, &mut over).0);
+    assert_eq!((taken(&sends), sends.shared().endings()), (0, 0));
+    over.give_back();
+}
+
+/// The refusal of a reservation says whether polling helps, and how large the completion queue
+/// would have to be. After the completion queue is closed, it says that.
+#[test]
+fn a_reservation_that_is_refused_says_what_helps() {
+    use super::attachments::Share;
+    use super::deferred_destroy::Over;
+    use crate::counters::queue_counters::QueueCounters;
+    let context = Fabric::new().open_device();
+    let cq: CompletionQueue = context.cq(16).shared_budget().create().unwrap();
+    let (inbox, capacity) = (cq.shared(), cq.capacity());
+    let counters = || QueueCounters::shared(1, 1).unwrap();
+    let attach = |n| inbox.attach("v", &counters(), [0, n], Share::Shared);
+    let kind = |result: Result<(), crate::Error>| result.unwrap_err().kind().clone();
+    assert!(inbox.budget.take(2), "as posts do");
+    let free = capacity - 2;
+    assert_eq!(kind(attach(capacity)), ErrorKind::CqFull { asked: capacity, free });
+    let enough = capacity + 1;
+    assert_eq!(
+        kind(attach(enough)),
+        ErrorKind::CqTooSmall { asked: enough, free: capacity, enough }
+    );
+    assert!(attach(free).is_ok());
+    assert_eq!(kind(attach(2)), ErrorKind::CqFull { asked: 2, free: 0 });
+    assert_eq!(kind(attach(3)), ErrorKind::CqTooSmall { asked: 3, free: 2, enough });
+    let both = |n| inbox.check_room_for_both("v", 1000, &counters(), n);
+    assert!(both(0).is_ok());
+    assert_eq!(kind(both(1)), ErrorKind::CqFull { asked: 1, free: 0 });
+    let mut over = Over::default();
+    inbox.close(&mut over);
+    assert_eq!([both(0), both(1), attach(0)].map(kind), [(); 3].map(|()| ErrorKind::CqGone));
+    over.give_back();
+}
+
+/// Deferred queue pairs are destroyed in the order in which they were created. Their tags are
+/// free again when they are detached.
+#[test]
+fn deferred_queue_pairs_end_in_order() {
+    use super::attachments::Share;
+    use super::deferred_destroy::{DeferredDestroy, Over, Rest};
+    use crate::counters::queue_counters::QueueCounters;
+    use std::sync::Arc;
+    struct Kept;
+    impl Rest for Kept {
+        fn destroy(self: Box<Self>, _: &mut Over) {}
+    }
+    let cq: CompletionQueue = Fabric::new().open_device().create_cq(40).unwrap();
+    let all: Vec<_> = (0..20).map(|_| QueueCounters::new(1).unwrap()).collect();
+    let mut deferred: Vec<_> =
+        all.iter().map(|_| Arc::new(DeferredDestroy::new(Box::new(Kept)))).collect();
+    for counters in &all {
+        cq.shared().attach("", counters, [1, 1], Share::Both).unwrap();
+    }
+    for (counters, deferred) in all.iter().zip(&deferred).rev() {
+        assert!(cq.shared().defer_destroy(deferred, counters));
+    }
+    let taken = cq.shared().take_deferred();
+    assert!(taken.iter().zip(&deferred).all(|(one, other)| Arc::ptr_eq(one, other)));
+    assert_eq!(taken.len(), deferred.drain(..).count());
+    for counters in &all {
+        cq.shared().detach(counters);
+        assert_eq!(Arc::strong_count(counters), 1);
+    }
+    assert_eq!((cq.shared().attachments(), cq.unbooked()), (0, cq.capacity()));
+}
+
+/// A completion queue that is never empty has returned the completions of a queue when as many have
+/// passed as it could ever hold, even if it is smaller now.
+#[test]
+fn a_queue_is_over_when_as_many_completions_passed_as_there_was_room_for() {
+    use super::attachments::{AtEnd, Share};
+    use super::deferred_destroy::Over;
+    use super::inbox::Poller;
+    use crate::counters::queue_counters::{QueueCounters, Quiet};
+    let cq: CompletionQueue = Fabric::new().open_device().create_cq(40).unwrap();
+    let (inbox, counters) = (cq.shared(), QueueCounters::new(1).unwrap());
+    inbox.attach("", &counters, [3, 4], Share::Both).unwrap();
+    for size in [100, 20] {
+        inbox.resize(size, || Ok(size)).unwrap();
+    }
+    inbox.end(&counters, AtEnd::UNKNOWN, &mut Quiet::default());
+    inbox.note_ended(7);
+    let mut over = Over::default();
+    for (passed, watches) in [(7, true), (27, true), (106, true), (107, false)] {
+        let poller = Poller { passed, watches: true, ..Poller::default() };
+        assert_eq!(inbox.finish_ended(&poller, &mut over).0, watches, "{passed}");
+        assert_eq!(inbox.unbooked(), if watches { 13 } else { 20 });
+    }
+    over.give_back();
+}
+
 /// A completion of a ring that releases nothing may still arrive, so its tag is reserved until that
 /// is impossible.
 #[test]
@@ -252,6 +416,31 @@ fn a_wait_for_events_that_cannot_be_read() {
     for error in refused {
         let error = error.expect("no event can be read");
         assert_eq!((error.verb(), error.errno()), ("ibv_get_cq_event", Some(libc::EIO)));
+    }
+}
+
+/// A descriptor blocks only while a wait without a time-out reads it. Every other call makes it
+/// non-blocking before it reads, because it might be readable without an event.
+#[test]
+#[cfg_attr(miri, ignore = "fcntl(2)")]
+fn only_a_wait_makes_a_channel_block() {
+    use std::os::fd::AsRawFd;
+    let context = Fabric::new().open_device();
+    let mut channel = context.create_comp_channel().unwrap();
+    let blocks = |channel: &CompletionChannel| {
+        // SAFETY: a system call on an open descriptor, without pointers.
+        let flags = unsafe { libc::fcntl(channel.as_raw_fd(), libc::F_GETFL) };
+        flags & libc::O_NONBLOCK == 0
+    };
+    for _ in 0..3 {
+        channel.set_blocking(true).unwrap();
+        assert!(blocks(&channel));
+        channel.take_event().unwrap();
+        assert!(!blocks(&channel));
+        channel.set_blocking(true).unwrap();
+        assert!(blocks(&channel));
+        assert_eq!(channel.try_event().unwrap(), None);
+        assert!(!blocks(&channel));
     }
 }
 

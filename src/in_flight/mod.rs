@@ -17,6 +17,8 @@
 #![allow(unsafe_code)] // declares unsafe methods
 
 pub(crate) mod credits;
+#[cfg(all(test, feature = "loopback"))]
+mod model_tests;
 pub(crate) mod released;
 pub(crate) mod ring;
 pub(crate) mod stale;

@@ -319,8 +319,8 @@ impl<E: Entry> InFlight<E> for Ring<E> {
 
     fn take_back(&mut self, n: u32) {
         self.next.sequence = self.next.sequence.wrapping_sub(n);
+        // (Slots beyond the end of the ring still contain the list.)
         self.rewind();
-        self.beyond(n).for_each(|(ring, list)| list.set(ring.get()));
         self.give_back_held();
     }
 

@@ -6,6 +6,7 @@ use crate::post::{RecvSlots, SendSlots};
 use crate::prelude::*;
 
 crate::profile! { Ring { signaling: Selective } }
+crate::profile! { Lists { max_send_sge: 2, max_recv_sge: 2, entry: BufList } }
 
 /// Each way to post plain buffers, and to poll their completions.
 macro_rules! enter_nothing_cold {
@@ -72,6 +73,46 @@ fn plain_posts_to_a_selective_queue_pair_enter_nothing_cold() {
     // (The queue pair needs these completions to release its entries. A dropped one is recorded for
     // it.)
     enter_nothing_cold!(Ring, std::mem::forget::<Completion<'_, Buf>>);
+}
+
+/// The elements of a list are added up while it is emitted, so a list that fits is not inspected.
+#[test]
+fn lists_that_fit_enter_nothing_cold() {
+    let Pair { mut a, mut b, pool, pd, .. } = loopback::pair_of::<Lists>().unwrap();
+    let region = pd.register::<RemoteAll>(512).unwrap();
+    let at = region.remote();
+    for lens in [[100, 100], [1, 255]] {
+        let [sent, written, read, received] = [lens; 4].map(|lens| {
+            lens.map(|len| {
+                let mut buf = pool.take().unwrap();
+                buf.set_len(len);
+                buf
+            })
+        });
+        assert_eq!(entered(|| b.post_recv(wr::Recv::new(received)).unwrap()), 0, "{lens:?}");
+        assert_eq!(entered(|| a.post_send(wr::Send::new(sent)).unwrap()), 0, "{lens:?}");
+        let write = wr::RdmaWrite::new(written, at.slice(0, 256).unwrap().write());
+        assert_eq!(entered(|| a.post_send(write).unwrap()), 0, "{lens:?}");
+        let read = wr::RdmaRead::new(read, at.read());
+        assert_eq!(entered(|| a.post_send(read).unwrap()), 0, "{lens:?}");
+    }
+}
+
+/// The first send of a buffer that was empty inspects it. Later ones do not.
+#[test]
+fn a_buffer_is_inspected_once() {
+    let Pair { mut a, b: _b, mut cq, pool, pd, .. } = loopback::pair().unwrap();
+    let region = pd.register::<RemoteAll>(256).unwrap();
+    let mut buf = pool.take().unwrap();
+    buf.set_len(0);
+    buf.set_len(50);
+    for inspected in [1, 0, 0] {
+        let write = wr::RdmaWrite::new(buf, region.remote().write());
+        assert_eq!(entered(|| a.post_send(write).unwrap()), inspected);
+        let completion = cq.poll_one().unwrap().unwrap();
+        completion.status().unwrap();
+        buf = completion.into_entry().unwrap();
+    }
 }
 
 /// A dropped buffer is the next that is taken.

@@ -20,6 +20,27 @@ fn queue(
     (pd.create_srq(&pool).unwrap(), pool)
 }
 
+/// If more pools exist than there are numbers, a shared receive queue compares the pool itself.
+#[test]
+#[cfg_attr(miri, ignore = "as many numbers as there are")]
+fn a_pool_without_a_number_feeds_its_queue() {
+    use crate::counters::ids::PoolNumber;
+    use crate::counters::type_tag;
+    use crate::post::PostErrorKind;
+    let all: Vec<_> = (0..type_tag::POOLS).map(|_| PoolNumber::new()).collect();
+    let pd = Fabric::new().open_device().alloc_pd().unwrap();
+    let [own, other] = [(); 2].map(|()| pd.create_pool(2, 64).unwrap());
+    drop(all);
+    assert_eq!([&own, &other].map(|pool| pool.shared().number()), [type_tag::NO_POOL; 2]);
+    let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&own).unwrap();
+    srq.post_srq_recv(wr::Recv::new(own.take().unwrap())).unwrap();
+    let refused = srq.post_srq_recv(wr::Recv::new(other.take().unwrap())).unwrap_err();
+    assert_eq!(refused.kind(), PostErrorKind::ForeignPool);
+    drop(refused);
+    srq.post_srq_recv(wr::Recv::new(own.take().unwrap())).unwrap();
+    assert_eq!((own.available(), other.available()), (0, 2));
+}
+
 #[test]
 fn a_device_that_refuses_another_size() {
     let (mut srq, _pool) = queue(|_, _, _| Err(libc::EOPNOTSUPP));

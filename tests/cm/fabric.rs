@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proverbs::bounded::{MinRnrTimer, ReadDepth, ResponderDepth, Timeout};
+use proverbs::bounded::{
+    MinRnrTimer, ReadDepth, ResponderDepth, RetryCount, RnrRetries, RnrRetry, Timeout,
+};
 use proverbs::cm::*;
 use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::state::Init;
@@ -423,6 +425,11 @@ fn a_pair_has_the_documented_room() {
         assert_eq!(qp.depth(), Depth { send: 8, recv: 8 });
         assert_eq!((qp.send_room(), qp.recv_room()), (8, 8));
     }
+    assert!(!a.id.is_disconnected().unwrap() && !b.id.is_disconnected().unwrap());
+    let mut a = a.disconnect().unwrap();
+    assert!(!a.id.is_disconnected().unwrap() && b.id.is_disconnected().unwrap());
+    b.disconnect().unwrap();
+    assert!(a.id.is_disconnected().unwrap());
 }
 
 /// The error for an address without a device has the address and lists the devices' addresses.
@@ -452,6 +459,7 @@ fn both_sides_get_the_minimum_depths() {
     let depth = |depth| ReadDepth::new(depth).unwrap();
     let serves = |depth| ResponderDepth::new(depth).unwrap();
     let timer = |code| MinRnrTimer::new(code).unwrap();
+    let rnr_retries = |times| RnrRetry::Times(RnrRetries::new(times).unwrap());
     for world in [World::ipv4(), World::iwarp()] {
         let fabric = Fabric::with(world);
         let (one, two) = (fabric.open_device(), fabric.open_device());
@@ -460,6 +468,8 @@ fn both_sides_get_the_minimum_depths() {
             initiator_depth: depth(initiator_depth),
             responder_resources: serves(responder_resources),
             min_rnr_timer: timer(13),
+            retry_count: RetryCount::new(3).unwrap(),
+            rnr_retry_count: rnr_retries(2),
             ack_timeout: Timeout::exponent(16),
             ..ConnParam::default()
         };
@@ -467,6 +477,8 @@ fn both_sides_get_the_minimum_depths() {
             initiator_depth: depth(initiator_depth),
             responder_resources: serves(responder_resources),
             min_rnr_timer: timer(20),
+            retry_count: RetryCount::new(2).unwrap(),
+            rnr_retry_count: rnr_retries(1),
             ..AcceptParam::default()
         };
         let both = [&one, &two];
@@ -494,7 +506,24 @@ fn both_sides_get_the_minimum_depths() {
             assert_eq!(timers, [timer(13), timer(20)]);
             assert_ne!(there.timeout, here.timeout);
             assert_eq!(there.timeout, Timeout::exponent(16));
+            // Neither side retries more often than it asked for, whatever the other side sent.
+            let retries = [there, here].map(|attr| (attr.retry_cnt.unwrap().get(), attr.rnr_retry));
+            assert_eq!(retries, [(3, Some(rnr_retries(1))), (2, Some(rnr_retries(1)))]);
         }
+
+        // A request of a side that serves no reads.
+        let ((_pending, _active), request, _listening) =
+            asked_with(&fabric, &channel, both, &asks(1, 0), |_| {});
+        let (qp, _passive) = end(&request.id, 2);
+        match request.accept(qp, &answers(1, 1)) {
+            Ok(_) => assert_ne!(world, World::iwarp()),
+            Err(refused) => {
+                assert_eq!(world, World::iwarp(), "{refused}");
+                assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }), "{refused}");
+                assert!(matches!(refused.into_object(), NotAccepted::Unanswered { .. }));
+            }
+        }
+        while channel.try_event().unwrap().is_some() {}
 
         // An answer of a side that serves no reads.
         let ((pending, mut active), request, _listening) =

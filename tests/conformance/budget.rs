@@ -384,6 +384,10 @@ fn a_budget_of_one_direction() {
         qp.post_recv(wr::Recv::empty()).unwrap();
     }
     assert_eq!(kind(qp.post_recv(wr::Recv::empty())), full(1));
+    // Only the receives take entries of the budget.
+    let mut task = Task::from_waker(Waker::noop());
+    assert!(pin!(qp.send_cq_room(u32::MAX)).poll(&mut task).is_ready());
+    assert!(pin!(qp.recv_cq_room(1)).poll(&mut task).is_pending());
     let qp = qp.to_error().unwrap();
     poll(&dev, &mut receives, 2);
     assert_eq!(receives.unbooked(), 2);

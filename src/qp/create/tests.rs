@@ -79,6 +79,42 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
     assert_eq!(cq.unbooked(), cq.capacity(), "a failed creation reserves no entries");
 }
 
+/// A queue pair without a receive queue asks the device for no receives, which some devices reject.
+#[test]
+fn a_queue_pair_asks_for_receives_only_if_it_has_a_receive_queue() {
+    use crate::loopback::{LOOPBACK, World};
+    use crate::sys::control::Control;
+    profile! { Scatters { max_recv_sge: 3 } }
+    profile! { OnSrq { receive: SharedRq, max_recv_sge: 3 } }
+    thread_local! {
+        static ASKED: std::cell::Cell<[u32; 2]> = const { std::cell::Cell::new([0; 2]) };
+    }
+    let control = || Control {
+        create_qp: |_, init| {
+            // SAFETY: the caller passes attributes that live during the call.
+            let cap = unsafe { &(*init).cap };
+            ASKED.set([cap.max_recv_wr, cap.max_recv_sge]);
+            Err(libc::EPERM)
+        },
+        ..LOOPBACK
+    };
+    for (world, least) in [(World::ipv4(), 0), (World::iwarp(), 1)] {
+        let context = device_with(Fabric::with(world), control());
+        let pd = context.alloc_pd().unwrap();
+        let cq: CompletionQueue = context.create_cq(16).unwrap();
+        let own = |recv| {
+            let depth = Depth { send: 1, recv };
+            pd.create_qp::<Rc, Scatters>(&cq, &cq, depth).unwrap_err();
+            ASKED.take()
+        };
+        assert_eq!([own(0), own(2)], [[least, 3], [2, 3]]);
+        let pool = pd.create_pool(2, 8).unwrap();
+        let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+        pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(1, &srq)).unwrap_err();
+        assert_eq!(ASKED.take(), [0, 0]);
+    }
+}
+
 /// The error contains the requested options, and no others.
 #[test]
 fn a_refusal_says_what_was_asked_for() {

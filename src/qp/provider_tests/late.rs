@@ -1,5 +1,7 @@
 //! Late completions, and how a drain handles them.
 
+use std::time::Duration;
+
 use super::*;
 
 /// The device has no room for the send that a drain posts, so the drain waits until there is room.
@@ -40,6 +42,35 @@ fn a_drain_whose_last_send_finds_no_room_at_first() {
     })
     .unwrap();
     assert_eq!((found, qp.sends_outstanding(), pool.available()), (vec![3, 4, 5], 0, 16));
+}
+
+/// A drain that was interrupted has posted the last send. The next drain does not post another one,
+/// even when completions make room for it.
+#[test]
+fn a_drain_that_was_interrupted_posts_one_last_send() {
+    let mut it = Alone::<Chosen>::new();
+    let region = it.pd.register::<RemoteWrite>(64).unwrap();
+    for buf in it.bufs(8) {
+        it.qp.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
+    }
+    let Alone { qp, mut cq, pool, .. } = it;
+    let mut qp = qp.to_error().unwrap();
+    // SAFETY: the queue pair is alive.
+    let context = unsafe { (*qp.core.qp()).context };
+    // SAFETY: its context is, too, and nothing else uses it.
+    let own = unsafe { (*context).ops.poll_cq.replace(poll_single) };
+    LATE.set((own, 400));
+    let late = qp.drain_within(&mut cq, Duration::ZERO, |_| ()).unwrap_err();
+    assert_eq!((late.errno(), qp.sends_outstanding()), (Some(libc::ETIMEDOUT), 9));
+    LATE.set((own, 0));
+    let mut found = Vec::new();
+    qp.drain(&mut cq, |drained| match drained {
+        Drained::Entry(buf) => found.push(buf[0]),
+        _ => panic!("a completion of another queue"),
+    })
+    .unwrap();
+    assert_eq!((found, flags().len()), ((0..8).collect(), 9));
+    assert_eq!((qp.sends_outstanding(), pool.available()), (0, 16));
 }
 
 /// After a post with unknown outcome, of sends or of receives, it is unknown what the device has.
@@ -85,6 +116,12 @@ unsafe extern "C" fn poll_late(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc)
     // SAFETY: the arguments come from the caller, which keeps the contract of the device's
     // poll.
     poll.map_or(0, |poll| unsafe { poll(cq, entries, wc) })
+}
+
+/// Like `poll_late`, one completion at a time.
+unsafe extern "C" fn poll_single(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: the arguments come from the caller, which keeps the contract of a poll.
+    unsafe { poll_late(cq, entries.min(1), wc) }
 }
 
 /// After a queue pair ended, a poll finds nothing, and then there are completions of another after
