@@ -14,7 +14,7 @@ use crate::steps::done;
 use crate::support::{End, end, long};
 
 /// The address of a device, with any port.
-fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
+pub fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
     SocketAddr::new(fabric.ip_of(device).unwrap(), 0)
 }
 
@@ -70,13 +70,13 @@ pub fn asked_with(
     ((pending, active), request, listening)
 }
 
-fn routed(
+pub fn routed<PS: PortSpace>(
     fabric: &Fabric,
     channel: &EventChannel,
     from: &Context,
     to: SocketAddr,
-) -> CmId<Tcp, RouteResolved, OnChannel> {
-    let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(fabric, from)).unwrap();
+) -> CmId<PS, RouteResolved, OnChannel> {
+    let id = channel.create_id::<PS>().unwrap().bind_addr(of(fabric, from)).unwrap();
     let id = id.resolve_addr(to, long()).unwrap();
     let id =
         done(id.advance(&next(channel, EventKind::AddrResolved))).resolve_route(long()).unwrap();

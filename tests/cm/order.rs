@@ -1,0 +1,47 @@
+//! Events in unusual orders of calls, on a fabric: none is lost, and none follows the last one.
+
+use proverbs::cm::*;
+use proverbs::loopback::{Fabric, World};
+
+use crate::fabric::{connected, next, of, routed};
+use crate::steps::done;
+use crate::support::end;
+
+/// Also if the id had not confirmed yet that its peer disconnected.
+#[test]
+fn no_event_follows_a_removal() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let (channel, [(there, _active), (here, _passive)]) = connected(&fabric, &one, &two);
+    let there = there.disconnect().unwrap();
+    drop(next(&channel, EventKind::Disconnected));
+    assert!(fabric.remove_device(&two));
+    assert_eq!(next(&channel, EventKind::DeviceRemoval).id(), here.id.key());
+    for kind in [EventKind::Disconnected, EventKind::TimewaitExit] {
+        assert_eq!(next(&channel, kind).id(), there.id.key());
+    }
+    assert!(channel.try_event().unwrap().is_none());
+}
+
+/// As on Linux (`cma.c`, `cma_iw_handler`), whichever side leaves.
+#[test]
+fn iwarp_has_no_timewait() {
+    let fabric = Fabric::with(World::iwarp());
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let channel = EventChannel::on(&fabric).unwrap();
+    let listening = channel.create_id::<Tcp>().unwrap().bind_addr(of(&fabric, &two)).unwrap();
+    let listening = listening.listen(1).unwrap();
+    let id = routed::<Tcp>(&fabric, &channel, &one, listening.local_addr().unwrap());
+    let (qp, _active) = end(&id, 1);
+    let pending = id.connect(qp, &ConnParam::default()).unwrap();
+    let request = listening.request(next(&channel, EventKind::ConnectRequest)).unwrap();
+    let (qp, _passive) = end(&request.id, 1);
+    let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+    let here = done(accepted.advance(&next(&channel, EventKind::Established)));
+    let there = done(pending.advance(&next(&channel, EventKind::Established)));
+    let _here = here.disconnect().unwrap();
+    drop(next(&channel, EventKind::Disconnected));
+    let _there = there.disconnect().unwrap();
+    drop(next(&channel, EventKind::Disconnected));
+    assert!(channel.try_event().unwrap().is_none());
+}
