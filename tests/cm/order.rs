@@ -1,11 +1,37 @@
 //! Events in unusual orders of calls, on a fabric: none is lost, and none follows the last one.
 
+use std::net::SocketAddr;
+
 use proverbs::cm::*;
 use proverbs::loopback::{Fabric, World};
 
 use crate::fabric::{connected, next, of, routed};
 use crate::steps::done;
 use crate::support::end;
+
+/// A request that a full backlog dropped arrives although another id of the channel leaves a group
+/// in the meantime.
+#[test]
+fn a_dropped_request_arrives_after_a_group_was_left() {
+    let fabric = Fabric::new();
+    let device = fabric.open_device();
+    let [channel, clients] = [(); 2].map(|()| EventChannel::on(&fabric).unwrap());
+    let at = of(&fabric, &device);
+    let listening = channel.create_id::<Tcp>().unwrap().bind_addr(at).unwrap().listen(1).unwrap();
+    let member = channel.create_id::<Udp>().unwrap().bind_addr(at).unwrap();
+    let mut member = member.on_device().unwrap();
+    let group = "239.77.0.1:7471".parse::<SocketAddr>().unwrap();
+    let joining = member.join_multicast(group).unwrap();
+    let group = done(joining.advance(&next(&channel, EventKind::MulticastJoin)));
+    let _clients = [(); 2].map(|()| {
+        let id = routed::<Tcp>(&fabric, &clients, &device, listening.local_addr().unwrap());
+        let (qp, end) = end(&id, 1);
+        (id.connect(qp, &ConnParam::default()).unwrap(), end)
+    });
+    let _first = listening.request(next(&channel, EventKind::ConnectRequest)).unwrap();
+    member.leave_multicast(group).unwrap();
+    let _second = listening.request(next(&channel, EventKind::ConnectRequest)).unwrap();
+}
 
 /// Also if the id had not confirmed yet that its peer disconnected.
 #[test]
