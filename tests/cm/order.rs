@@ -1,13 +1,14 @@
 //! Events in unusual orders of calls, on a fabric: none is lost, and none follows the last one.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use proverbs::cm::*;
 use proverbs::loopback::{Fabric, World};
 
 use crate::fabric::{connected, next, of, routed};
 use crate::steps::done;
-use crate::support::end;
+use crate::support::{end, long};
 
 /// A request that a full backlog dropped arrives although another id of the channel leaves a group
 /// in the meantime.
@@ -70,4 +71,45 @@ fn iwarp_has_no_timewait() {
     let _there = there.disconnect().unwrap();
     drop(next(&channel, EventKind::Disconnected));
     assert!(channel.try_event().unwrap().is_none());
+}
+
+/// As on Linux (`ucma.c`, `max_backlog`). A lookup that finds it full is refused.
+#[test]
+#[cfg_attr(miri, ignore = "a thousand ids")]
+fn a_backlog_has_a_maximum() {
+    let fabric = Fabric::new();
+    let device = fabric.open_device();
+    let [channel, clients] = [(); 2].map(|()| EventChannel::on(&fabric).unwrap());
+    let listening = channel.create_id::<Udp>().unwrap().bind_addr(of(&fabric, &device)).unwrap();
+    let listening = listening.listen(5000).unwrap();
+    let look_up = || {
+        let id = routed::<Udp>(&fabric, &clients, &device, listening.local_addr().unwrap());
+        id.connect(&LookupData::none()).unwrap()
+    };
+    let _pending: Vec<_> = (0..1024).map(|_| look_up()).collect();
+    assert!(clients.try_event().unwrap().is_none());
+    let _refused = look_up();
+    drop(next(&clients, EventKind::Unreachable));
+}
+
+/// As on Linux (`cma.c`, `resolve_prepare_src`).
+#[test]
+fn a_bound_id_resolves_only_addresses_of_its_family() {
+    let fabric = Fabric::new();
+    let _device = fabric.open_device();
+    for (bound, to) in [
+        ("10.0.0.1:0", "[::ffff:10.0.0.1]:7471"),
+        ("0.0.0.0:0", "[::1]:7471"),
+        ("[::]:0", "10.0.0.1:7471"),
+    ] {
+        let id = CmId::<Tcp, _>::on(&fabric).unwrap().bind_addr(bound.parse().unwrap()).unwrap();
+        let refused = id.resolve_addr(to.parse().unwrap(), Duration::ZERO).unwrap_err();
+        assert_eq!(refused.error.errno(), Some(libc::EINVAL), "{bound}, {to}");
+        let id = refused.into_object();
+        assert!(id.local_addr().is_some() && id.peer_addr().is_none());
+        if bound != "10.0.0.1:0" {
+            continue;
+        }
+        id.resolve_addr("10.0.0.1:7471".parse().unwrap(), long()).unwrap();
+    }
 }
