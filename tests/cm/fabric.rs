@@ -42,7 +42,7 @@ pub fn connected(fabric: &Fabric, from: &Context, to: &Context) -> (EventChannel
 pub type Listener = CmId<Tcp, Listening, OnChannel>;
 
 /// A request that waits for an answer.
-fn asked(
+pub fn asked(
     fabric: &Fabric,
     channel: &EventChannel,
     from: &Context,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proverbs::cm::*;
 use proverbs::loopback::{Fabric, World};
 
-use crate::fabric::{connected, next, of, routed};
+use crate::fabric::{asked, connected, next, of, routed};
 use crate::steps::done;
 use crate::support::{end, long};
 
@@ -48,6 +48,42 @@ fn no_event_follows_a_removal() {
         assert_eq!(next(&channel, kind).id(), there.id.key());
     }
     assert!(channel.try_event().unwrap().is_none());
+}
+
+/// A peer that gave up while it was not heard confirms later, as Linux does for a connection that
+/// it no longer has (`cm.c`, `cm_dreq_handler`).
+#[test]
+fn a_peer_that_has_ended_confirms() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let (channel, [(there, _active), (here, _passive)]) = connected(&fabric, &one, &two);
+    fabric.silence_device(&one, true);
+    let there = there.disconnect().unwrap();
+    for kind in [EventKind::Disconnected, EventKind::TimewaitExit] {
+        assert_eq!(next(&channel, kind).id(), there.id.key());
+    }
+    fabric.silence_device(&one, false);
+    let here = here.disconnect().unwrap();
+    assert_eq!(next(&channel, EventKind::Disconnected).id(), here.id.key());
+}
+
+/// A side that disconnects before its peer has confirmed: the peer connects, and is told.
+#[test]
+fn an_early_end_reaches_a_peer_that_confirms_late() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let channel = EventChannel::on(&fabric).unwrap();
+    let ((pending, _active), request, _listening) = asked(&fabric, &channel, &one, &two);
+    let (qp, _passive) = end(&request.id, 2);
+    let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+    let answer = next(&channel, EventKind::ConnectResponse);
+    accepted.id().notify_established().unwrap();
+    let here = done(accepted.advance(&next(&channel, EventKind::Established)));
+    let here = here.disconnect().unwrap();
+    let there = done(pending.advance(&answer));
+    assert_eq!(next(&channel, EventKind::Disconnected).id(), there.id.key());
+    let _there = there.disconnect().unwrap();
+    assert_eq!(next(&channel, EventKind::Disconnected).id(), here.id.key());
 }
 
 /// As on Linux (`cma.c`, `cma_iw_handler`), whichever side leaves.

@@ -18,7 +18,6 @@ impl State {
             (Phase::Connected, Space::Tcp) => {
                 id.phase = Phase::Leaving;
                 if !self.leave_peer(number) {
-                    // The peer cannot confirm, which also ends the connection.
                     self.is_over(number);
                 }
             }
@@ -33,9 +32,9 @@ impl State {
         Ok(())
     }
 
-    /// Notifies the peer that this side disconnected, or confirms that the peer did. Returns
-    /// whether messages reach it.
-    fn leave_peer(&mut self, number: u32) -> bool {
+    /// Notifies the peer that this side disconnected, or confirms that the peer did. Returns false
+    /// if the peer's confirmation, or its absence, ends the connection at once.
+    pub(super) fn leave_peer(&mut self, number: u32) -> bool {
         let peer = self.cm.ids.get(&number).and_then(|id| id.peer);
         let Some(peer) = peer.filter(|_| self.reaches_its_peer(number)) else { return false };
         match self.id(peer) {
@@ -45,7 +44,9 @@ impl State {
             }
             // It disconnected first, or both did at once.
             Ok(Id { phase: Phase::Leaving, .. }) => self.is_over(peer),
-            _ => {}
+            // It is notified when it confirms.
+            Ok(Id { phase: Phase::Answered, .. }) => {}
+            _ => return false,
         }
         true
     }
