@@ -144,7 +144,7 @@ impl State {
         true
     }
 
-    fn end_id(&mut self, number: u32) {
+    pub(super) fn end_id(&mut self, number: u32) {
         self.part(number);
         self.forget_events_of(number, |_| true);
         self.cm.ids.remove(&number);
