@@ -67,7 +67,7 @@ fn a_peer_that_has_ended_confirms() {
     assert_eq!(next(&channel, EventKind::Disconnected).id(), here.id.key());
 }
 
-/// A side that disconnects before its peer has confirmed: the peer connects, and is told.
+/// A side disconnects before its peer has confirmed. The peer connects, and receives the end.
 #[test]
 fn an_early_end_reaches_a_peer_that_confirms_late() {
     let fabric = Fabric::new();
