@@ -51,16 +51,6 @@ impl State {
         true
     }
 
-    /// The device ended the connection of a queue pair, which its id reports.
-    pub(crate) fn lose_connection(&mut self, qp: u32) {
-        let is_of =
-            |id: &Id| id.qp_num == qp && matches!(id.phase, Phase::Connected | Phase::Leaving);
-        let number = self.cm.ids.iter().find(|(_, id)| is_of(id)).map(|(number, _)| *number);
-        if let Some(number) = number {
-            self.is_over(number);
-        }
-    }
-
     /// Ends the connection of an id, which reports it.
     fn is_over(&mut self, number: u32) {
         let event = Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED);

@@ -140,7 +140,7 @@ impl State {
         for qp in [Some(number), to].into_iter().flatten() {
             self.enter(qp, Phase::Err);
             #[cfg(feature = "cm")]
-            self.lose_connection(qp);
+            self.cm.lose_connection(qp);
         }
     }
 

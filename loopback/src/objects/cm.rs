@@ -48,6 +48,17 @@ impl Cm {
         }
     }
 
+    /// The device ended the iWARP connection of a queue pair, which its id reports.
+    pub(crate) fn lose_connection(&mut self, qp: u32) {
+        let is_of =
+            |id: &Id| id.qp_num == qp && matches!(id.phase, Phase::Connected | Phase::Leaving);
+        let number = self.ids.iter().find(|(_, id)| is_of(id)).map(|(number, _)| *number);
+        if let Some(number) = number {
+            let event = Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED);
+            self.move_id(number, Phase::Ended, event);
+        }
+    }
+
     /// Moves an id, if it exists, to a phase, and queues an event for it.
     pub(crate) fn move_id(&mut self, number: u32, phase: Phase, event: Event) {
         if let Some(id) = self.ids.get_mut(&number).filter(|id| id.phase != Phase::Removed) {
