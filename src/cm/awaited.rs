@@ -13,7 +13,7 @@ use super::id::CmId;
 use super::listen::Request;
 use super::space::{PortSpace, Tcp};
 use super::state::{CmState, Listening, OnChannel};
-use super::table::Waiting;
+use super::table::{Meaning, Waiting, meaning};
 use super::waits::{Progress, Waits};
 use crate::allows::{Allows, call};
 use crate::terms::error::{Error, Refused};
@@ -159,8 +159,10 @@ impl AsyncEventChannel {
     /// As for `advance` of the step, and as for [`next`](Self::next). The error contains what went
     /// into the step.
     pub async fn finish<W: Waits>(&mut self, begun: W) -> Result<W::Done, Refused<W::Failed>> {
-        let (mut waiting, mut at) = (begun, 0);
+        let (what, mut waiting, mut at) = (begun.awaits().waiting, begun, 0);
         loop {
+            let stays = |event: &Event| meaning(what, event) == Meaning::Nothing;
+            let stays = self.kept.get(at).is_none_or(stays);
             let step = match self.kept.get(at) {
                 Some(event) => waiting.step(event),
                 None => waiting.look(),
@@ -180,7 +182,10 @@ impl AsyncEventChannel {
                     Err(error) => return Err(Refused::new(still.give_up(), error)),
                 },
             };
-            self.kept.remove(at);
+            // An event that changes nothing stays, even if the end was recorded earlier.
+            if !stays {
+                self.kept.remove(at);
+            }
             return ended;
         }
     }

@@ -278,9 +278,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 
     /// Moves the id to `channel`, with its pending events (`rdma_migrate_id`).
     ///
-    /// On Linux, pending requests of a listening id do not move with it (seen on 6.1 to 7.3): no
-    /// program receives them, and their peers are rejected. To move a listening id, take its
-    /// requests first, or move it before it listens ([R16.21](crate::guide::rules#r16-21)).
+    /// On Linux (seen on 6.1 to 7.3) and on a fabric, pending requests of a listening id do not
+    /// move with it: no program receives them, and their peers are rejected. To move a listening
+    /// id, take its requests first, or move it before it listens
+    /// ([R16.21](crate::guide::rules#r16-21)).
     ///
     /// Events already buffered by an `AsyncEventChannel` stay there. Awaiting them elsewhere waits
     /// **forever**, so finish a step on the channel that it was started on before you move the id.

@@ -27,7 +27,8 @@ pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Listens for connection requests, of which at most `backlog` can be pending (`rdma_listen`).
     /// A request is pending until its event is taken. Requests that a program or an
-    /// `AsyncEventChannel` has taken but not answered do not count.
+    /// `AsyncEventChannel` has taken but not answered do not count. 0 and numbers above the
+    /// system's maximum, 1024 by default (`/proc/sys/net/rdma_ucm/max_backlog`), mean that maximum.
     ///
     /// If the backlog is full, a request is dropped and its client tries again. Linux does so after
     /// some seconds, so a short time-out may expire first, and newer requests may be accepted

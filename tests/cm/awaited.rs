@@ -593,3 +593,19 @@ fn an_end_is_noticed_beside_messages() {
     });
     server.join().unwrap();
 }
+
+/// An event that the program wrote stays in the channel when the id of its connection finishes,
+/// even if the end was found before.
+#[test]
+fn the_end_of_a_connection_takes_no_other_event() {
+    run(async {
+        let ConnectedPair { fabric, a, b, .. } = loopback_pair().unwrap();
+        let mut channel = EventChannel::on(&fabric).unwrap().into_async().unwrap();
+        let a = a.migrate_to(channel.get_ref()).unwrap();
+        a.id.write_cm_event(0, 7).unwrap();
+        let _b = b.disconnect().unwrap();
+        channel.disconnected(&a.id).await.unwrap();
+        let _ended = channel.finish(a).await.unwrap();
+        assert_eq!(channel.next().await.unwrap().user_arg(), Some(7));
+    });
+}

@@ -13,7 +13,7 @@ use proverbs::transport::Ud;
 use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, profile, wr};
 
 use crate::support::{
-    BUFS, End, address, event_channel, fabric, gid_index, listener, long, new_id, routed,
+    BUFS, End, address, event_channel, fabric, gid_index, group, listener, long, new_id, routed,
 };
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
@@ -131,7 +131,7 @@ fn a_service_that_rejects_a_lookup() {
 /// Proves R5.12.
 #[test]
 fn a_group_is_joined_and_left() {
-    let group_address = "239.77.0.1:7471".parse::<SocketAddr>().unwrap();
+    let group_address = group(1);
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap();
     let mut id = id.resolve_addr(group_address, long()).unwrap();
     let (mut qp, mut end) = end(&id);

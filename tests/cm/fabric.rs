@@ -16,7 +16,7 @@ use crate::steps::done;
 use crate::support::{End, end, long};
 
 /// The address of a device, with any port.
-fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
+pub fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
     SocketAddr::new(fabric.ip_of(device).unwrap(), 0)
 }
 
@@ -44,7 +44,7 @@ pub fn connected(fabric: &Fabric, from: &Context, to: &Context) -> (EventChannel
 pub type Listener = CmId<Tcp, Listening, OnChannel>;
 
 /// A request that waits for an answer.
-fn asked(
+pub fn asked(
     fabric: &Fabric,
     channel: &EventChannel,
     from: &Context,
@@ -72,13 +72,13 @@ pub fn asked_with(
     ((pending, active), request, listening)
 }
 
-fn routed(
+pub fn routed<PS: PortSpace>(
     fabric: &Fabric,
     channel: &EventChannel,
     from: &Context,
     to: SocketAddr,
-) -> CmId<Tcp, RouteResolved, OnChannel> {
-    let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(fabric, from)).unwrap();
+) -> CmId<PS, RouteResolved, OnChannel> {
+    let id = channel.create_id::<PS>().unwrap().bind_addr(of(fabric, from)).unwrap();
     let id = id.resolve_addr(to, long()).unwrap();
     let id =
         done(id.advance(&next(channel, EventKind::AddrResolved))).resolve_route(long()).unwrap();

@@ -20,6 +20,7 @@ mod failure;
 mod ib_addresses;
 mod leaks;
 mod options;
+mod order;
 #[path = "../patience/mod.rs"]
 mod patience;
 mod removal;

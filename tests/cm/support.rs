@@ -96,6 +96,14 @@ pub fn address(port: u16) -> SocketAddr {
     SocketAddr::new(ip, port)
 }
 
+/// The address of a multicast group of the device's family, which an id of that family resolves.
+pub fn group(number: u8) -> SocketAddr {
+    match address(7471) {
+        SocketAddr::V4(_) => SocketAddr::from(([239, 77, 0, number], 7471)),
+        SocketAddr::V6(_) => SocketAddr::from(([0xff0e, 0, 0, 0, 0, 0, 77, number.into()], 7471)),
+    }
+}
+
 /// An id that listens on a free port, and its address.
 pub fn listener<PS: PortSpace>() -> (CmId<PS, Listening>, SocketAddr) {
     listener_at(address(0))

@@ -14,7 +14,7 @@ use proverbs::transport::Rc;
 use proverbs::{CompletionQueue, Depth, ErrorKind, SharedReceiveQueue, wr};
 
 use crate::support::{
-    address, connected, end, event_channel, is_iwarp, listener, long, new_id, routed,
+    address, connected, end, event_channel, group, is_iwarp, listener, long, new_id, routed,
 };
 
 profile! { OnSrq { receive: SharedRq } }
@@ -370,20 +370,23 @@ fn a_group_is_joined_once() {
     if is_iwarp() {
         return; // R24.2: groups need UD
     }
-    let at = "239.77.0.2:7471".parse::<std::net::SocketAddr>().unwrap();
+    let at = group(2);
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap();
     let mut id = id.resolve_addr(at, long()).unwrap();
-    let mut group = id.join_multicast(at, long()).unwrap();
-    for same in [at, "239.77.0.2:1".parse::<std::net::SocketAddr>().unwrap()] {
+    let mut joined = id.join_multicast(at, long()).unwrap();
+    for same in [at, std::net::SocketAddr::new(at.ip(), 1)] {
         let error = id.join_multicast(same, long()).unwrap_err();
-        let text = "rdma_join_multicast: EADDRINUSE: Address already in use (this id joined 239.77.0.2 \
-                    already: leave it first)";
+        let text = format!(
+            "rdma_join_multicast: EADDRINUSE: Address already in use (this id joined {} already: \
+             leave it first)",
+            at.ip()
+        );
         assert_eq!(error.to_string(), text);
     }
     for _ in 0..2 {
-        id.leave_multicast(group).unwrap();
-        group = id.join_multicast(at, long()).unwrap();
+        id.leave_multicast(joined).unwrap();
+        joined = id.join_multicast(at, long()).unwrap();
     }
-    id.leave_multicast(group).unwrap();
+    id.leave_multicast(joined).unwrap();
     id.destroy().unwrap();
 }

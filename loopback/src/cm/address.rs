@@ -232,6 +232,10 @@ impl State {
         self.check_family(to)?;
         let id = self.id_in(number, &[Phase::Idle, Phase::Bound])?;
         let (bound, local) = (id.device, id.local);
+        // An id is bound to a family (`cma.c`, `resolve_prepare_src`).
+        if local.is_some_and(|local| local.is_ipv4() != to.is_ipv4()) {
+            return Err(libc::EINVAL);
+        }
         let there = self.device_with(to.ip());
         let device = bound.or(there).or_else(|| self.there().next()).ok_or(libc::ENODEV)?;
         if bound.is_none() && !self.has_route(to) {
@@ -293,8 +297,8 @@ impl State {
         self.check_port(number, at, false)?;
         let id = self.id(number)?;
         id.phase = Phase::Listening;
-        // librdmacm has the same default.
-        id.backlog = if backlog == 0 { 1024 } else { backlog };
+        // Linux has the same maximum (`ucma.c`, `max_backlog`).
+        id.backlog = if (1..1024).contains(&backlog) { backlog } else { 1024 };
         Ok(())
     }
 

@@ -369,13 +369,11 @@ impl State {
         let id = self.id_in(number, &[Phase::Answered])?;
         id.phase = Phase::Connected;
         let Some(peer) = id.peer else { return Ok(()) };
-        if self.id_in(peer, &[Phase::Accepted]).is_err() {
-            return Ok(());
-        }
-        if self.reaches_its_peer(number) {
-            self.confirm(peer)
-        } else {
-            self.unreachable(peer)
+        match (self.id(peer).map(|id| id.phase), self.reaches_its_peer(number)) {
+            (Ok(Phase::Accepted), true) => self.confirm(peer),
+            (Ok(Phase::Accepted), false) => self.unreachable(peer),
+            (Ok(Phase::Leaving), _) => drop(self.leave_peer(peer)),
+            _ => {}
         }
         Ok(())
     }

@@ -7,56 +7,62 @@ use super::connect::{BY_THE_CONSUMER, TIMEOUT};
 use crate::objects::cm::{Arm, Event, Id, Param, Phase, Space};
 use crate::state::State;
 use crate::words::Verb;
+use crate::words::world::Link;
 use proverbs_sys::cm::RDMA_CM_EVENT_USER;
 
 impl State {
     /// Asks the peer to end the connection, or confirms that it did.
     pub(super) fn disconnect_id(&mut self, number: u32) -> Verb {
-        match self.id(number)?.phase {
-            Phase::Connected => {
-                let id = self.id_in(number, &[Phase::Connected])?;
-                if id.space == Space::Udp {
-                    return Err(libc::EINVAL);
-                }
+        let id = self.id(number)?;
+        match (id.phase, id.space) {
+            (Phase::Connected, Space::Tcp) => {
                 id.phase = Phase::Leaving;
-                if self.reaches_its_peer(number) {
-                    self.leave_peer(number);
-                } else {
-                    // The peer cannot confirm, which also ends the connection.
-                    self.cm.is_over(number);
+                if !self.leave_peer(number) {
+                    self.is_over(number);
                 }
             }
-            Phase::Left => self.confirm_end(number),
-            Phase::Leaving | Phase::Ended => {}
+            (Phase::Left, _) => {
+                self.leave_peer(number);
+                self.id(number)?.phase = Phase::Ended;
+                self.leave_timewait(number);
+            }
+            (Phase::Leaving | Phase::Ended, _) => {}
             _ => return Err(libc::EINVAL),
         }
         Ok(())
     }
 
-    /// Notifies the peer that this side disconnected.
-    fn leave_peer(&mut self, number: u32) {
-        let Some(peer) = self.cm.ids.get(&number).and_then(|id| id.peer) else { return };
+    /// Notifies the peer that this side disconnected, or confirms that the peer did. Returns false
+    /// if the peer's confirmation, or its absence, ends the connection at once.
+    pub(super) fn leave_peer(&mut self, number: u32) -> bool {
+        let peer = self.cm.ids.get(&number).and_then(|id| id.peer);
+        let Some(peer) = peer.filter(|_| self.reaches_its_peer(number)) else { return false };
         match self.id(peer) {
             Ok(id @ Id { phase: Phase::Connected | Phase::Accepted, .. }) => {
                 id.phase = Phase::Left;
                 self.tell(Event::of(peer, Kind::RDMA_CM_EVENT_DISCONNECTED));
             }
-            // Both sides disconnected at once.
-            Ok(Id { phase: Phase::Leaving, .. }) => self.cm.is_over(peer),
-            _ => {}
+            // It disconnected first, or both did at once.
+            Ok(Id { phase: Phase::Leaving, .. }) => self.is_over(peer),
+            // It is notified when it confirms.
+            Ok(Id { phase: Phase::Answered, .. }) => {}
+            _ => return false,
         }
+        true
     }
 
-    /// Confirms that the peer disconnected.
-    fn confirm_end(&mut self, number: u32) {
-        if self.reaches_its_peer(number) {
-            let peer = self.cm.ids.get(&number).and_then(|id| id.peer);
-            if let Some(peer) = peer.filter(|&peer| self.id_in(peer, &[Phase::Leaving]).is_ok()) {
-                self.cm.is_over(peer);
-            }
-        }
-        let event = Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    /// Ends the connection of an id, which reports it.
+    fn is_over(&mut self, number: u32) {
+        let event = Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED);
         self.cm.move_id(number, Phase::Ended, event);
+        self.leave_timewait(number);
+    }
+
+    /// Reports the end of TIMEWAIT, which iWARP does not have (`cma.c`, `cma_iw_handler`).
+    fn leave_timewait(&mut self, number: u32) {
+        if self.world.link != Link::Iwarp {
+            self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
+        }
     }
 
     /// Notifies the peer, as far as possible, of an id that is destroyed or whose device is
@@ -73,8 +79,7 @@ impl State {
                 (Phase::Answered | Phase::Accepted, _) => {
                     self.refuse(peer, BY_THE_CONSUMER, 0, &[]);
                 }
-                (Phase::Connected, Space::Tcp) => self.leave_peer(number),
-                (Phase::Left, _) => self.confirm_end(number),
+                (Phase::Connected, Space::Tcp) | (Phase::Left, _) => drop(self.leave_peer(number)),
                 _ => {}
             }
         }
@@ -129,7 +134,7 @@ impl State {
         true
     }
 
-    fn end_id(&mut self, number: u32) {
+    pub(super) fn end_id(&mut self, number: u32) {
         self.part(number);
         self.forget_events_of(number, |_| true);
         self.cm.ids.remove(&number);

@@ -130,29 +130,25 @@ impl State {
         ids.map(|(&number, _)| number).collect()
     }
 
-    /// Moves an id to another channel, with its events and with the requests that were not taken.
+    /// Moves an id to another channel, with its events. Rejects the requests that were not taken:
+    /// Linux leaves their ids behind, where no program finds them (R16.21).
     fn migrate_id(&mut self, number: u32, to: u32) -> Verb {
         self.id(number)?;
         if !self.cm.channels.contains_key(&to) {
             return Err(libc::EINVAL);
         }
-        let mut moved = self.waiting_requests(number);
-        moved.push(number);
-        for number in &moved {
-            let Some(id) = self.cm.ids.get_mut(number) else { continue };
-            let from = std::mem::replace(&mut id.channel, to);
-            let Some(channel) = self.cm.channels.get_mut(&from) else { continue };
-            let (theirs, others) = channel.events.drain(..).partition(|event| event.id == *number);
-            let theirs: VecDeque<Event> = theirs;
+        for waiting in self.waiting_requests(number) {
+            self.end_id(waiting);
+        }
+        let from = std::mem::replace(&mut self.id(number)?.channel, to);
+        if let Some(channel) = self.cm.channels.get_mut(&from) {
+            let (moved, others) = channel.events.drain(..).partition(|event| event.id == number);
             channel.events = others;
             if channel.events.is_empty() {
                 channel.signal.lower();
             }
-            let Some(channel) = self.cm.channels.get_mut(&to) else { continue };
-            channel.events.extend(theirs);
-            if !channel.events.is_empty() {
-                channel.signal.raise();
-            }
+            let moved: VecDeque<Event> = moved;
+            moved.into_iter().for_each(|event| self.cm.bring(event));
         }
         self.mind_the_unheard();
         Ok(())

@@ -38,6 +38,7 @@ impl State {
             number,
             |event| matches!(event.arm, Arm::Group { context, .. } if context == left),
         );
+        self.mind_the_unheard();
         Ok(())
     }
 }

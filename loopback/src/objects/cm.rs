@@ -48,21 +48,15 @@ impl Cm {
         }
     }
 
-    /// The device ended the connection of a queue pair, which its id reports.
+    /// The device ended the iWARP connection of a queue pair, which its id reports.
     pub(crate) fn lose_connection(&mut self, qp: u32) {
         let is_of =
             |id: &Id| id.qp_num == qp && matches!(id.phase, Phase::Connected | Phase::Leaving);
         let number = self.ids.iter().find(|(_, id)| is_of(id)).map(|(number, _)| *number);
         if let Some(number) = number {
-            self.is_over(number);
+            let event = Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED);
+            self.move_id(number, Phase::Ended, event);
         }
-    }
-
-    /// Ends the connection of an id, which reports it.
-    pub(crate) fn is_over(&mut self, number: u32) {
-        let event = Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED);
-        self.move_id(number, Phase::Ended, event);
-        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
     }
 
     /// Moves an id, if it exists, to a phase, and queues an event for it.
