@@ -106,8 +106,9 @@ impl Kept {
 }
 
 #[cfg(all(test, feature = "loopback"))]
-#[allow(unsafe_code)] // the handles of slots
 mod tests {
+    #![allow(unsafe_code)] // handles of slots
+
     use super::*;
     use crate::memory::header::Handle;
     use crate::{Buf, Pool};
