@@ -156,5 +156,8 @@ fn blamed(message: &Value, places: &BTreeMap<String, Spliced>) -> BTreeSet<u32> 
         let statements = inside(first, last).filter(|p| p.shape == Shape::Statement);
         between.extend(statements.map(|p| p.id));
     }
-    [around, within, between].into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+    let found = [around, within, between].into_iter().find(|found| !found.is_empty());
+    // Otherwise a note names the mutant: "these reinitializations might get skipped".
+    let notes = message["children"].as_array().into_iter().flatten();
+    found.unwrap_or_else(|| notes.flat_map(|note| blamed(note, places)).collect())
 }
