@@ -5,7 +5,7 @@ use std::thread;
 use proverbs::cm::*;
 use proverbs::{ErrorKind, Outcome, post_send, wr};
 
-use crate::support::{end, event_channel, is_iwarp, is_siw, listener, long, routed};
+use crate::support::{connected, end, event_channel, is_iwarp, is_siw, listener, long, routed};
 
 /// The active side exits when the passive one is ready to accept.
 #[test]
@@ -98,6 +98,31 @@ fn a_connected_peer_exits_while_sends_are_posted() {
     }
 }
 
+/// On iWARP, a queue pair that enters ERR or is destroyed ends its connection at once, because TCP
+/// closes: both ids are disconnected, and the peer's receives are flushed, without another message.
+/// Proves R24.7.
+#[test]
+fn the_end_of_a_queue_pair_on_iwarp_ends_its_peer() {
+    if !is_iwarp() {
+        return; // the peer notices only that nothing answers
+    }
+    for destroys in [false, true] {
+        let (connection, mut active, server) = connected(|mut connection, mut passive| {
+            connection.id.wait_disconnected(long()).unwrap();
+            // `end` posted a receive.
+            passive.until(|outcome| matches!(outcome, Outcome::Failed(_)).then_some(()));
+            passive.drain(connection.disconnect().unwrap().qp);
+        });
+        let Connection { qp, mut id, .. } = connection;
+        let left = if destroys { qp.destroy().map(|()| None) } else { qp.to_error().map(Some) };
+        id.wait_disconnected(long()).unwrap();
+        server.join().unwrap();
+        if let Some(qp) = left.unwrap() {
+            active.drain(qp);
+        }
+    }
+}
+
 /// Whether the queue pair or the id is dropped first, the peer is notified and the buffers return.
 /// Proves R16.19, R16.20, R24.7.
 #[test]
@@ -124,7 +149,7 @@ fn an_id_and_its_queue_pair_are_dropped_in_any_order() {
             active.until(|outcome| {
                 matches!(outcome, Outcome::Sent(_) | Outcome::Failed(_)).then_some(())
             });
-            if is_siw() {
+            if is_iwarp() {
                 // R24.7: buffers posted after the end return with the queue pair.
                 qp.destroy().unwrap();
             } else {

@@ -315,8 +315,8 @@ fn many_queues_are_awaited_at_once() {
 /// Ends: QueuePair::drain_async.
 #[test]
 fn a_drain_is_awaited() {
-    fails_on!(Siw, "R24.7");
-    runtime().block_on(async {
+    fails_on!(IwarpOtherwise, "R24.7");
+    let drained = async {
         let (mut a, mut b, _dev) = ends();
         for i in 0..8 {
             a.qp.post_recv(wr::Recv::new(filled(&a.pool, &[i]))).unwrap();
@@ -344,7 +344,8 @@ fn a_drain_is_awaited() {
         let found = |_: Drained<'_, Buf>| home += 1;
         qp.drain_async(&mut b.channel, &mut b.cq, found).await.unwrap();
         assert_eq!((home, b.pool.available()), (8, 8));
-    });
+    };
+    crate::waits::ends("an awaited drain", || runtime().block_on(drained));
 }
 
 /// A drain with a missing completion waits, and lets other tasks run.

@@ -19,7 +19,7 @@ use crate::support::*;
 pub fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
     let (tell, told) = mpsc::channel();
     let waiter = thread::spawn(move || tell.send(wait()).unwrap());
-    match told.recv_timeout(long()) {
+    match told.recv_timeout(patience()) {
         Ok(done) => done,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} never ends"),
         Err(_) => std::panic::resume_unwind(waiter.join().unwrap_err()),

@@ -2,7 +2,7 @@
 
 use crate::engine::responder::Reply;
 use crate::engine::sends::{Fate, Outcome};
-use crate::objects::qp::{Cause, Qp};
+use crate::objects::qp::Cause;
 use crate::state::State;
 use crate::words::contract::broken;
 use crate::words::limits;
@@ -130,18 +130,6 @@ impl State {
             // expected one.
             && (qp.shape.transport == Transport::Uc || qp.attributes.sq_psn == peer.attributes.rq_psn);
         reached.then_some(to)
-    }
-
-    /// Ends an iWARP connection: its queue pairs enter ERR, and their ids are disconnected.
-    fn end_stream(&mut self, number: u32) {
-        let to = self.qps.get(&number).map(|qp| qp.attributes.dest_qpn);
-        let is_connected = |qp: &&Qp| qp.attributes.dest_qpn == number && qp.phase != Phase::Reset;
-        let to = to.filter(|to| self.qps.get(to).as_ref().is_some_and(is_connected));
-        for qp in [Some(number), to].into_iter().flatten() {
-            self.enter(qp, Phase::Err);
-            #[cfg(feature = "cm")]
-            self.cm.lose_connection(qp);
-        }
     }
 
     /// Both sides count the packets of a message.

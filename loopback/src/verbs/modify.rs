@@ -122,13 +122,18 @@ impl State {
         Ok(now)
     }
 
-    /// On iWARP only rdma_cm moves a queue pair past INIT.
+    /// On iWARP only rdma_cm moves a queue pair past INIT, and ERR ends its connection.
     pub(crate) fn modify_qp_by_hand(&mut self, number: u32, changes: &Changes) -> Verb<Phase> {
         let may = matches!(phase(changes.state), Ok(Phase::Init | Phase::Err));
         if self.world.link == Link::Iwarp && !may {
             return Err(libc::EINVAL);
         }
-        self.modify_qp(number, changes)
+        let to = self.modify_qp(number, changes)?;
+        if self.world.link == Link::Iwarp && to == Phase::Err {
+            self.end_stream(number);
+            self.ring();
+        }
+        Ok(to)
     }
 
     /// Makes the whole change or none. Returns the queue pair's new state.

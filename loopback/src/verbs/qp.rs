@@ -132,6 +132,10 @@ impl State {
         if self.has_windows_of(qp) {
             broken("a queue pair is destroyed before its memory windows");
         }
+        if self.world.link == Link::Iwarp {
+            self.end_stream(qp);
+            self.ring();
+        }
         self.active.remove(&qp);
         let pair = self.qps.remove(&qp).ok_or(libc::EINVAL)?;
         self.members.remove(&qp);
@@ -168,6 +172,18 @@ impl State {
         if phase == Phase::Err && before != Phase::Err && on_srq {
             // It takes no more receives from the SRQ, since messages arrive whole here.
             self.raise_qp(number, ibv_event_type::IBV_EVENT_QP_LAST_WQE_REACHED);
+        }
+    }
+
+    /// Ends an iWARP connection: its queue pairs enter ERR, and their ids are disconnected.
+    pub(crate) fn end_stream(&mut self, number: u32) {
+        let to = self.qps.get(&number).map(|qp| qp.attributes.dest_qpn);
+        let is_connected = |qp: &&Qp| qp.attributes.dest_qpn == number && qp.phase != Phase::Reset;
+        let to = to.filter(|to| self.qps.get(to).as_ref().is_some_and(is_connected));
+        for qp in [Some(number), to].into_iter().flatten() {
+            self.enter(qp, Phase::Err);
+            #[cfg(feature = "cm")]
+            self.cm.lose_connection(qp);
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::env;
 use std::process::Command;
+use std::time::Duration;
 
 /// The devices that cannot pass a test, and how they fail it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +48,29 @@ pub fn must_fail() -> bool {
     env::var_os(CHILD).is_some()
 }
 
+fn is_loopback() -> bool {
+    env::var_os("PROVERBS_DEVICE").is_none()
+}
+
+/// How long to wait for something that a test needs: it only ends a test that would hang.
+pub fn patience() -> Duration {
+    match (must_fail(), is_loopback()) {
+        (true, true) => Duration::from_secs(2),
+        (true, false) => Duration::from_secs(10),
+        (false, _) => super::long(),
+    }
+}
+
 impl On {
     fn is_here(self) -> bool {
         let is = |name, value: &str| env::var(name).is_ok_and(|is| is.starts_with(value));
         let is_siw = is("PROVERBS_DEVICE", "siw");
-        let is_loopback = env::var_os("PROVERBS_DEVICE").is_none();
-        let is_iwarp = is_siw || is_loopback && is("PROVERBS_WORLD", "iwarp");
+        let is_iwarp = is_siw || is_loopback() && is("PROVERBS_WORLD", "iwarp");
         match self {
             On::Iwarp | On::IwarpOtherwise => is_iwarp,
             On::Siw => is_siw,
             On::NoRings | On::KeptRegions => {
-                is_iwarp || is_loopback && is("PROVERBS_WORLD", "unknown")
+                is_iwarp || is_loopback() && is("PROVERBS_WORLD", "unknown")
             }
         }
     }

@@ -24,7 +24,7 @@ pub use iwarp::{ends, let_ids_go};
 #[allow(unused_imports)]
 pub(crate) use marks::fails_on;
 #[allow(unused_imports)] // used by other suites than conformance
-pub use marks::{On, is_known_to_fail, must_fail};
+pub use marks::{On, is_known_to_fail, patience};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
 #[allow(unused_imports)] // used by other suites
 pub use patience::long;
