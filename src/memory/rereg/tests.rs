@@ -1,7 +1,7 @@
 //! Regions that change, or fail to.
 
 use crate::counters::type_tag;
-use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script};
+use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script, World};
 use crate::memory::header::Handle;
 use crate::memory::{Pages, ReregError};
 use crate::prelude::*;
@@ -88,6 +88,45 @@ fn each_code_leaves_the_region_as_it_says() {
     }
 }
 
+/// Memory whose drop can be seen.
+#[derive(Debug)]
+#[allow(dead_code)] // held, not read
+struct Told(std::sync::Arc<()>, Box<[u8]>);
+#[allow(unsafe_code)] // memory that reports when it is dropped
+// SAFETY: the box owns the bytes.
+unsafe impl crate::memory::Memory for Told {
+    type Sharing = crate::memory::Private;
+    type Protection = crate::memory::Writable;
+    fn bytes(&mut self) -> std::ptr::NonNull<[u8]> {
+        self.1.bytes()
+    }
+}
+
+/// A region that peers could reach at any time keeps its memory when it is dropped, if the provider
+/// does not promise that deregistration ends their access.
+#[test]
+#[cfg_attr(miri, ignore = "leaks memory on purpose")]
+fn memory_that_peers_may_still_reach_is_not_dropped() {
+    use crate::device::Provider;
+    for (provider, leaks) in [(Provider::Unknown, 1), (Provider::Mlx5, 0)] {
+        let world = World::ipv4().provider(provider).personality(Personality::Mlx5);
+        let pd = Fabric::with(world).open_device().alloc_pd().unwrap();
+        let kept = std::sync::Arc::new(());
+        let told = || Told(kept.clone(), vec![0; 8].into());
+        let leaked = || std::sync::Arc::strong_count(&kept) - 1;
+        drop(pd.region::<LocalWrite>().create_in(told()).unwrap());
+        assert_eq!(leaked(), 0, "{provider}");
+        drop(pd.region::<RemoteRead>().create_in(told()).unwrap());
+        assert_eq!(leaked(), leaks, "{provider}");
+        let closed = pd.region::<RemoteRead>().create_in(told()).unwrap();
+        drop(closed.rereg_access::<LocalWrite>().unwrap());
+        assert_eq!(leaked(), 2 * leaks, "{provider}");
+        let opened = pd.region::<LocalWrite>().create_in(told()).unwrap();
+        drop(opened.rereg_access::<RemoteRead>().unwrap());
+        assert_eq!(leaked(), 3 * leaks, "{provider}");
+    }
+}
+
 /// If the device refuses to deregister a region in an unknown state, the region leaks, with all
 /// memory that it may cover.
 ///
@@ -95,18 +134,6 @@ fn each_code_leaves_the_region_as_it_says() {
 /// Proves R6.15.
 #[test]
 fn an_unusable_region_leaks_if_it_is_not_deregistered() {
-    #[derive(Debug)]
-    #[allow(dead_code)] // held, not read
-    struct Told(std::sync::Arc<()>, Box<[u8]>);
-    #[allow(unsafe_code)] // memory that reports when it is dropped
-    // SAFETY: the box owns the bytes.
-    unsafe impl crate::memory::Memory for Told {
-        type Sharing = crate::memory::Private;
-        type Protection = crate::memory::Writable;
-        fn bytes(&mut self) -> std::ptr::NonNull<[u8]> {
-            self.1.bytes()
-        }
-    }
     let Pair { pd, fabric, .. } = loopback::pair().unwrap();
     let kept = std::sync::Arc::new(());
     let told = || Told(kept.clone(), vec![0; 8].into());

@@ -89,3 +89,22 @@ pub fn of<T>(at: *mut T, kind: usize) -> usize {
 pub fn of_ring(tag: u32) -> u32 {
     tag << 3 | (RING | NONE) as u32
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+
+    /// A send has its word as it was. A receive has two tags, which its entry does not see.
+    #[test]
+    fn the_tags_of_a_receive_are_removed() {
+        let word = 0x1234_5600;
+        for (posted, entry) in [
+            (word, word),
+            (word | DATAGRAM, word | DATAGRAM),
+            (word | RECEIVE, word),
+            (word | RECEIVE | DATAGRAM, word),
+        ] {
+            assert_eq!(without_tags(posted), entry, "{posted:#x}");
+        }
+    }
+}
