@@ -89,7 +89,7 @@ const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 const UNITS: &str = "--lib -- qp:: in_flight:: completion:: \
                      memory::opaque::tests:: memory::own::tests:: memory::implicit::tests::";
 /// rdma_cm, without threads that wait.
-const CM: [&str; 3] = ["--test", "cm", "fabric::"];
+const CM: [&str; 5] = ["--test", "cm", "--", "fabric::", "order::"];
 /// Tests that post lists of the full queue depth take minutes under Miri. They have a separate run
 /// at night.
 const LONG: &str = "exact_limits::";
