@@ -86,6 +86,7 @@ mod forging {
 }
 
 mod generic {
+    mod no_data_without_a_bound;
     mod no_elements_that_the_profile_may_lack;
     mod no_inline_bytes_that_the_profile_may_lack;
     mod no_post_of_a_buffer_itself;
