@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use rand_core::RngCore;
+use rand_pcg::Pcg32;
+
 use crate::counters::budget::Budget;
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters, RECEIVE, SEND};
 use crate::in_flight::credits::Credits;
@@ -22,12 +25,15 @@ fn runs() -> (u64, u32) {
 }
 
 /// Random numbers from a seed.
-struct Dice(u64);
+struct Dice(Pcg32);
 
 impl Dice {
+    fn new(seed: u64) -> Dice {
+        Dice(Pcg32::new(seed, 0))
+    }
+
     fn below(&mut self, n: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        (self.0 >> 33) as u32 % n
+        self.0.next_u32() % n
     }
 }
 
@@ -239,7 +245,7 @@ impl RingRun {
 fn a_ring_is_a_queue() {
     let (seeds, steps) = runs();
     for seed in 0..seeds {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let stale = dice.below(3);
         let old = QueueCounters::new(1).unwrap();
         let last_slots = (DEPTH + 1 + MOST).next_power_of_two() - 10;
@@ -294,7 +300,7 @@ fn a_ring_is_a_queue() {
 fn credits_are_a_count() {
     let (seeds, steps) = runs();
     for seed in 0..seeds {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let budget = (seed % 2 == 0).then(|| Arc::new(Budget::new(8)));
         let counters = QueueCounters::without_ring(1).unwrap();
         let begin = [0, u32::MAX - 50][seed as usize / 2 % 2];

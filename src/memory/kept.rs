@@ -109,6 +109,9 @@ impl Kept {
 mod tests {
     #![allow(unsafe_code)] // handles of slots
 
+    use rand_core::RngCore;
+    use rand_pcg::Pcg32;
+
     use super::*;
     use crate::memory::header::Handle;
     use crate::{Buf, Pool};
@@ -188,11 +191,8 @@ mod tests {
             // The slots in each list, and all others.
             let mut model: [Vec<usize>; LINES + 1] = Default::default();
             let mut free: Vec<usize> = (0..SLOTS).collect();
-            let mut random = u64::from(seed as u32);
-            let mut below = |n: usize| {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
-                (random >> 33) as usize % n
-            };
+            let mut random = Pcg32::new(seed, 0);
+            let mut below = |n: usize| random.next_u32() as usize % n;
             for _ in 0..300 {
                 let count: usize = model.iter().map(Vec::len).sum();
                 assert_eq!(kept.count.load(Ordering::Relaxed), count as u32);

@@ -193,7 +193,8 @@ pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
     let threads: Vec<&str> = THREADED[0].split(' ').collect();
     // The run with weak memory checks the attacks with threads in this model too.
-    let skip = threads[3..].iter().flat_map(|name| ["--skip", name]);
+    let names = threads.iter().skip_while(|word| **word != "--").skip(1);
+    let skip = names.flat_map(|name| ["--skip", name]);
     let attacks = ATTACK.into_iter().chain(["--"]).chain(skip).collect();
     let runs = [
         ("attacks", stacked.clone(), attacks),

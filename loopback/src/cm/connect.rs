@@ -372,7 +372,7 @@ impl State {
         match (self.id(peer).map(|id| id.phase), self.reaches_its_peer(number)) {
             (Ok(Phase::Accepted), true) => self.confirm(peer),
             (Ok(Phase::Accepted), false) => self.unreachable(peer),
-            (Ok(Phase::Leaving), _) => drop(self.leave_peer(peer)),
+            (Ok(Phase::Leaving), _) => _ = self.leave_peer(peer),
             _ => {}
         }
         Ok(())

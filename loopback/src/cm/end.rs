@@ -79,7 +79,7 @@ impl State {
                 (Phase::Answered | Phase::Accepted, _) => {
                     self.refuse(peer, BY_THE_CONSUMER, 0, &[]);
                 }
-                (Phase::Connected, Space::Tcp) | (Phase::Left, _) => drop(self.leave_peer(number)),
+                (Phase::Connected, Space::Tcp) | (Phase::Left, _) => _ = self.leave_peer(number),
                 _ => {}
             }
         }
