@@ -344,11 +344,10 @@ impl<P: Profile> Drop for Core<P> {
             Ok(entries) => drop(entries),
             Err(_) => {
                 // The device still has it, so everything that it may use must stay. It is not tried
-                // again, because nothing would learn of its end.
+                // again, because nothing would learn of its end. (The handle keeps the domain and
+                // the completion queues.)
                 std::mem::forget(self.handle.take());
                 std::mem::forget(std::mem::take(&mut self.ah));
-                std::mem::forget(self.send_cq.clone());
-                std::mem::forget(self.recv_cq.clone());
                 std::mem::forget(self.srq.clone());
                 std::mem::forget(self.counters.clone());
             }

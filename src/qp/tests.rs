@@ -452,33 +452,51 @@ fn windows_that_are_gone_are_forgotten() {
 /// Proves R10.15.
 #[cfg(feature = "loopback")]
 #[test]
-fn the_address_handles_of_a_queue_pair_that_stays() {
-    use std::sync::atomic::{AtomicU32, Ordering};
+fn what_a_queue_pair_that_stays_uses_stays() {
+    use std::cell::RefCell;
 
     use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
-    static ENDED: AtomicU32 = AtomicU32::new(0);
-    let control = Control {
-        destroy_qp: |_| Err(libc::EBUSY),
-        destroy_ah: |ah| {
-            ENDED.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the argument is passed on.
-            unsafe { (LOOPBACK.destroy_ah)(ah) }
-        },
-        ..LOOPBACK
-    };
+    crate::profile! { Served { receive: SharedRq } }
+    thread_local! {
+        static ENDED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    }
+    macro_rules! noting {
+        ($($verb:ident)*) => {
+            Control {
+                destroy_qp: |_| Err(libc::EBUSY),
+                $($verb: |object| {
+                    ENDED.with_borrow_mut(|all| all.push(stringify!($verb)));
+                    // SAFETY: the argument is passed on.
+                    unsafe { (LOOPBACK.$verb)(object) }
+                },)*
+                ..LOOPBACK
+            }
+        };
+    }
+    let ended = || ENDED.take();
+    let control = noting!(destroy_ah destroy_cq destroy_srq dereg_mr dealloc_pd close_device);
     let context = device_with(Fabric::new(), control);
     let pd = context.alloc_pd().unwrap();
-    let cq = context.create_cq::<Buf>(16).unwrap();
+    let queue = || context.create_cq::<Buf>(16).unwrap();
     let depth = Depth { send: 4, recv: 4 };
     let ah = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1).unwrap(), 1)).unwrap();
-    drop(ah());
-    assert_eq!(ENDED.load(Ordering::Relaxed), 1);
-    let mut qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap();
+    drop((ah(), queue()));
+    assert_eq!(ended(), ["destroy_ah", "destroy_cq"]);
+
+    let (sends, receives) = (queue(), queue());
+    let mut qp = pd.create_qp::<Ud, DefaultProfile>(&sends, &receives, depth).unwrap();
     qp.add_address_handle(ah()).unwrap();
-    let qp = qp.destroy().unwrap_err().into_object();
-    drop(qp);
-    assert_eq!(ENDED.load(Ordering::Relaxed), 1);
+    drop(qp.destroy().unwrap_err().into_object());
+    drop((sends, receives));
+    assert_eq!(ended(), [""; 0]);
+
+    let pool = pd.create_pool(4, 64).unwrap();
+    let srq = pd.create_srq::<Ud, Buf, crate::qp::Max<1>, ()>(&pool).unwrap();
+    let cq = queue();
+    drop(pd.create_qp::<Ud, Served>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap());
+    drop((cq, srq, pool, pd, context));
+    assert_eq!(ended(), ["dereg_mr"]); // nothing is posted
 }
 
 /// The completion of a bind arrives after the queue pair and the window are gone. The C object is

@@ -231,9 +231,16 @@ fn a_revoked_window_keeps_its_region_until_the_device_has_checked() {
     let (window, key) = lent(&mut p, window, &other);
     region.destroy().unwrap();
     let window = given_back(&mut p, window, key);
+    // A bind that does not lend releases it too.
+    let third: Open = p.pd.register(64).unwrap();
+    let bind = wr::BindMw::<RemoteWrite>::new(window, &third, 0..64).unwrap();
+    p.a.post_send(bind).unwrap();
     let other = other.destroy().unwrap_err().into_object();
-    window.destroy().unwrap();
+    let window = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
     other.destroy().unwrap();
+    let third = third.destroy().unwrap_err().into_object();
+    window.destroy().unwrap();
+    third.destroy().unwrap();
 }
 
 /// A peer that has a key can invalidate it, even if it was not lent. LOCAL_INV then fails; on

@@ -367,6 +367,10 @@ fn a_region_of_cs_is_used_by_both_and_ends_once() {
         drop(piece);
         notes.are(&["freed"]);
     }
+    // C deregistered one of the regions, and the crate the other.
+    let Pair { a, b, cq, pool, pd, .. } = pair;
+    drop((a, b, cq, pool));
+    pd.destroy().unwrap();
 }
 
 /// Proves R6.4, R6.8.
