@@ -49,7 +49,7 @@ pub(crate) struct Inbox {
     /// instructions.)
     wc_flags: u64,
     /// Whether the device is Soft-RoCE, which uses another flag for an invalidated key.
-    pub(super) is_soft_roce: bool,
+    pub(crate) is_soft_roce: bool,
 }
 
 /// Not a set of fields.

@@ -247,7 +247,7 @@ impl<'cq, E: Entry> Completions<'cq, E> {
 
     /// The address of the next completion, if one is left.
     #[inline(always)]
-    pub(super) fn first(&self) -> Option<*const ibv_wc> {
+    pub(crate) fn first(&self) -> Option<*const ibv_wc> {
         if self.left() == 0 { None } else { Some(self.at) }
     }
 

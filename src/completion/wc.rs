@@ -249,7 +249,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
 
     /// The fields of a successful receive.
     #[inline(always)]
-    pub(super) fn arrival(&self) -> Option<Promised<'cq, Arrival>> {
+    pub(crate) fn arrival(&self) -> Option<Promised<'cq, Arrival>> {
         let success = self.wc.success()?;
         // A wr_id that the program chose does not identify the queue.
         let says_receive = success.opcode() & ibv_wc_opcode::IBV_WC_RECV != 0;
@@ -357,7 +357,7 @@ impl<E: Entry> Drop for Completion<'_, E> {
 /// that the type names.
 #[derive(Clone, Copy)]
 pub(crate) struct Promised<'cq, Of = Any> {
-    pub(super) at: *const ibv_wc,
+    pub(crate) at: *const ibv_wc,
     _borrowed: PhantomData<(&'cq ibv_wc, Of)>,
 }
 
@@ -422,7 +422,7 @@ impl<'cq> Promised<'cq> {
 impl Promised<'_, Arrival> {
     /// The union of `imm_data` and `invalidated_rkey`, if `flag` marks it as present.
     #[inline(always)]
-    pub(super) fn word(self, flag: ibv_wc_flags) -> Option<u32> {
+    pub(crate) fn word(self, flag: ibv_wc_flags) -> Option<u32> {
         if self.wc_flags() & flag.0 == 0 {
             return None;
         }

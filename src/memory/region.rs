@@ -74,7 +74,7 @@ pub struct MemoryRegion<A: Access, M = Pages> {
 /// [`relaxed_ordering`](Self::relaxed_ordering) lets writes arrive in any order.
 #[must_use = "`create` or `create_in` registers the region"]
 pub struct RegionBuilder<'a, A: Access> {
-    pub(super) pd: &'a ProtectionDomain,
+    pub(crate) pd: &'a ProtectionDomain,
     _rights: PhantomData<fn() -> A>,
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct SrqCore {
     pub dependents: Dependents,
     /// For XRC: the number by which initiators name it, and the completion queue of its receives.
     /// They follow the handle, so that the completion queue is dropped last.
-    number: SrqNum,
+    pub number: SrqNum,
     _cq: Option<Arc<CqShared>>,
 }
 
