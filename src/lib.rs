@@ -151,6 +151,7 @@ pub mod cm;
 mod cold_calls;
 pub mod diagnostics;
 pub mod endpoint;
+pub mod ext;
 pub mod guide;
 mod in_flight;
 #[cfg(feature = "loopback")]

@@ -8,7 +8,7 @@ use crate::device::AddressVector;
 use crate::memory::remote::by_fields;
 use crate::profile::{Initiator, Profile};
 use crate::qp::c_attr::{Attr, Fill, attributes};
-use crate::qp::{AlternatePath, Migration, QpAccess, QpQkey};
+use crate::sys::attr::qp::{AlternatePath, Migration, QpAccess, QpQkey};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };

@@ -99,9 +99,7 @@ pub use crate::profile::{
     NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
     Selective, SharedRq, SignalAll, Signaling, Threads,
 };
-pub use crate::sys::attr::qp::{
-    AlternatePath, Ece, Migration, MigrationState, QpAccess, QpAttr, QpPaths, QpQkey, RateLimit,
-};
+pub use crate::sys::attr::qp::{Ece, QpAccess, QpAttr, QpQkey, RateLimit};
 #[doc(hidden)] // messages of the compiler name it
 pub use crate::terms::threads::AllocLaneOnItsThread;
 pub use crate::work::limits::{AtLeast, InlineBytes, Limit, Max};

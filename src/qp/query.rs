@@ -54,7 +54,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
 impl<P: Profile> Core<P> {
     /// The device's values of the attributes in `mask`. Other attributes are zero or unspecified.
-    pub(super) fn ask(&self, mask: u32) -> Result<ibv_qp_attr, Error> {
+    pub(crate) fn ask(&self, mask: u32) -> Result<ibv_qp_attr, Error> {
         // SAFETY: its handle keeps the queue pair.
         unsafe { ask(self.handle.control(), self.qp(), mask) }.map(|(attr, _)| attr)
     }

@@ -165,7 +165,8 @@ decoded! {
 /// use proverbs::device::{DeviceEvent, QpEvent};
 /// use proverbs::loopback::{Fabric, Fault, Script, World};
 /// use proverbs::prelude::*;
-/// use proverbs::qp::{AlternatePath, Migration, MigrationState, RcRtsOptional, RtrOptional};
+/// use proverbs::ext::path_migration::{AlternatePath, Migration, MigrationState};
+/// use proverbs::qp::{RcRtsOptional, RtrOptional};
 ///
 /// let fabric = Fabric::with(World::infiniband().lid_mask(1));
 /// let context = fabric.open_device();

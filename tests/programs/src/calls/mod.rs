@@ -53,6 +53,7 @@ use proverbs::bounded::*;
 use proverbs::completion::*;
 use proverbs::device::*;
 use proverbs::endpoint;
+use proverbs::ext::path_migration::*;
 use proverbs::loopback::*;
 use proverbs::memory::*;
 use proverbs::post::*;

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use super::*;
 use crate::loopback::{Fabric, LOOPBACK, World};
 use crate::prelude::*;
-use crate::qp::{Drain, Migration, MigrationState, RcReturn, RcRtsOptional, RcSqd, RtrOptional};
+use crate::qp::{Drain, RcReturn, RcRtsOptional, RcSqd, RtrOptional};
 use crate::sys::control::Control;
 use crate::sys::types::{ibv_qp_attr, zeroed};
 use crate::terms::bounded::Timeout;

@@ -1,0 +1,11 @@
+//! Extensions: parts of the verbs that most programs do not use.
+//!
+//! An extension has its own types, opcodes and methods, in a module of its own. The rest of the
+//! crate contains only what its rules, posts and completions need to know about it, such as a row
+//! in a table of opcodes. The methods are those of the core's types, so they need no import.
+//!
+//! | extension | for | needs | design |
+//! |---|---|---|---|
+//! | [`path_migration`] | a second path to the peer, to which the device migrates | InfiniBand, and `AUTO_PATH_MIG` of the device | [page](https://docs.rs/crate/proverbs/latest/source/docs/path-migration.md) |
+
+pub mod path_migration;
