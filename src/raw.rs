@@ -61,7 +61,8 @@
 
 use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::device::{AddressHandle, Context, ProtectionDomain};
-use crate::memory::{Access, Arena, Dm, Entry, MemoryRegion, Pool};
+use crate::ext::device_memory::Dm;
+use crate::memory::{Access, Arena, Entry, MemoryRegion, Pool};
 use crate::profile::Profile;
 use crate::qp::{QueuePair, XrcTarget};
 use crate::rules::SharesReceives;

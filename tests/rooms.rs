@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too, and each extension below the roof
 /// `ext` is a room of its own.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "allows",
     "cold_calls",
     "black_box",
@@ -25,6 +25,7 @@ const ORDER: [&str; 24] = [
     "post",
     "srq",
     "qp",
+    "ext::device_memory",
     "ext::path_migration",
     "first_calls",
     "raw",

@@ -7,7 +7,7 @@
 //! | **send one buffer several times** | [`SharedBuf`], from [`Buf::freeze`]; [`Shares`] for a known number of posts |
 //! | **let peers read and write** | [`MemoryRegion`], from [`register`](crate::ProtectionDomain::register) with the rights [`RemoteRead`], [`RemoteWrite`], [`RemoteReadWrite`], [`RemoteAtomic`] or [`RemoteAll`], or [`LocalWrite`] for no remote rights; its pieces are [`OpenBuf`] and [`ReadOnlyBuf`] |
 //! | **read and write the peer's memory** | [`RemoteSlice`], a key that the peer sent, and [`RemoteSpan`], [`RemoteAddr`] and [`RemoteCell`] inside it |
-//! | **register your own memory** | [`Memory`], the trait for [`create_in`](RegionBuilder::create_in): a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; [`DmaBuf`] and [`Dm`] of devices |
+//! | **register your own memory** | [`Memory`], the trait for [`create_in`](RegionBuilder::create_in): a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; memory of [devices](crate::ext::device_memory) |
 //! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
 //! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [`MemoryWindow`] and [`Type1Window`], whose keys are invalidated without a deregistration |
 //! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`] for the whole address space |
@@ -40,7 +40,6 @@ pub(crate) mod span;
 pub(crate) mod any_handle;
 pub(crate) mod blocks;
 pub(crate) mod chain;
-pub(crate) mod device;
 pub(crate) mod entry;
 pub(crate) mod flush;
 pub(crate) mod free_list;
@@ -72,7 +71,6 @@ pub(crate) use crate::sys::mem::{open, ranges};
 pub use any_list::AnyList;
 pub use arena::{Arena, ArenaBuilder};
 pub use buf::{Buf, TooLong};
-pub use device::{Dm, DmaBuf};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
 pub use flush::{Flushable, GrantsFlush, GrantsPersistence, Persistent, RemoteFlush};
 pub use implicit::{Implicit, ImplicitBuf, ImplicitRegion, PagedOps};

@@ -615,7 +615,7 @@ impl Drop for Registered {
 
 /// The error if `len` bytes were not registered.
 #[cold]
-pub(super) fn why_not(
+pub(crate) fn why_not(
     verb: &'static str,
     pd: &ProtectionDomain,
     len: usize,

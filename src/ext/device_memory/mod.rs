@@ -1,13 +1,20 @@
-//! Memory of a device (`ibv_alloc_dm`).
+//! Memory whose bytes the processor cannot access: memory of the device (`ibv_alloc_dm`), and
+//! dma-bufs. [`Dm`] and [`DmaBuf`] have examples.
 
 #![allow(unsafe_code)] // a few verbs
+
+mod dmabuf;
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
+
+pub use dmabuf::DmaBuf;
 
 use std::ffi::c_int;
 use std::sync::Arc;
 
 use crate::device::{Can, Context, DeviceMemory, ProtectionDomain};
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::{Access, MemoryRegion};
+use crate::memory::{Access, HasPieces, MemoryRegion};
 use crate::sys::control::status;
 use crate::sys::handle;
 use crate::sys::memory::{ZERO_BASED, ibv_alloc_dm_attr, ibv_dm};
@@ -25,7 +32,7 @@ const VERB: &str = "ibv_alloc_dm";
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::device::DeviceMemory;
-/// use proverbs::memory::Dm;
+/// use proverbs::ext::device_memory::Dm;
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
 /// #     proverbs::loopback::pair()?;
 /// // Few devices have such memory, so this needs a proof.
@@ -178,6 +185,9 @@ impl Dm {
         closed.map_err(|errno| Refused::new(self, Error::os("ibv_free_dm", errno, "")))
     }
 }
+
+impl HasPieces for DmaBuf {}
+impl HasPieces for Dm {}
 
 impl_debug!(Dm, |it| "Dm({} bytes)", it.len);
 

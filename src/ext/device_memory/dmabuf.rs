@@ -30,7 +30,8 @@ const VERB: &str = "ibv_reg_dmabuf_mr";
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{DmaBuf, MapOptions};
+/// use proverbs::ext::device_memory::DmaBuf;
+/// use proverbs::memory::MapOptions;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
 /// #     proverbs::loopback::pair()?;

@@ -3,8 +3,9 @@
 use std::os::fd::OwnedFd;
 
 use crate::device::DeviceMemory;
+use crate::ext::device_memory::{Dm, DmaBuf};
 use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script};
-use crate::memory::{Dm, DmaBuf, MapOptions, OpenBuf};
+use crate::memory::{MapOptions, OpenBuf};
 use crate::prelude::*;
 
 profile! { Mixed { entry: AnyBuf } }
