@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too, and each extension below the roof
 /// `ext` is a room of its own.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "allows",
     "cold_calls",
     "black_box",
@@ -32,6 +32,7 @@ const ORDER: [&str; 25] = [
     "loopback",
     "endpoint",
     "cm",
+    "ext::af_ib",
     "wait_for",
     "diagnostics",
     "guide",

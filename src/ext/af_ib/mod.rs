@@ -1,16 +1,16 @@
-//! InfiniBand addresses (AF_IB), for ids without an IP address.
+//! InfiniBand addresses (AF_IB), for ids without an IP address. [`IbAddr`] has an example.
 
 #![allow(clippy::type_complexity)] // shows what is returned
 
 use std::fmt;
 use std::time::Duration;
 
-use super::id::CmId;
-use super::resolve::patience;
-use super::space::PortSpace;
-use super::state::{AddrResolved, Bound, CmState, Mode, OnChannel, ResolvingAddr, Synchronous};
-use super::waits::finish;
 use crate::allows::{Allows, call};
+use crate::cm::resolve::patience;
+use crate::cm::waits::finish;
+use crate::cm::{
+    AddrResolved, Bound, CmId, CmState, Mode, OnChannel, PortSpace, ResolvingAddr, Synchronous,
+};
 use crate::sys::cm::{IbSocket, ib_to_c};
 use crate::terms::error::Refused;
 use crate::terms::gid::Gid;
@@ -20,7 +20,7 @@ use crate::terms::gid::Gid;
 /// no IP address of the peer is looked up.
 ///
 /// ```
-/// use proverbs::{cm::*, loopback::{Fabric, World}, prelude::*};
+/// use proverbs::{cm::*, ext::af_ib::IbAddr, loopback::{Fabric, World}, prelude::*};
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
