@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too, and each extension below the roof
 /// `ext` is a room of its own.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
     "allows",
     "cold_calls",
     "black_box",
@@ -27,6 +27,7 @@ const ORDER: [&str; 26] = [
     "qp",
     "ext::device_memory",
     "ext::path_migration",
+    "ext::tuning",
     "first_calls",
     "raw",
     "loopback",

@@ -6,6 +6,7 @@
 //! The ui-tests show that the methods require each of them.
 
 use proverbs::diagnostics::*;
+use proverbs::ext::tuning::{HasRate, TakesEce};
 use proverbs::memory::*;
 use proverbs::prelude::*;
 use proverbs::qp::*;

@@ -29,7 +29,6 @@ pub(crate) mod extended;
 pub(crate) mod finish;
 pub(crate) mod handle;
 pub(crate) mod inbox;
-mod moderation;
 pub(crate) mod notify;
 pub(crate) mod polled_queue;
 pub(crate) mod status;
@@ -56,7 +55,6 @@ pub use extended::{
     ReadFields, WcFields, WithFields,
 };
 pub use handle::CqHandle;
-pub use moderation::Moderation;
 pub use notify::Notify;
 pub use outcome::{Direction, Failed, Outcome, Received, Sent};
 pub use poll::Completions;

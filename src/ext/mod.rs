@@ -9,8 +9,10 @@
 //! | [`device_memory`] | regions in memory of a device: its own, or a GPU's as a dma-buf | `max_dm_size` of the device ([`DeviceMemory`](crate::device::DeviceMemory)); for a dma-buf, rdma-core 34 and the driver | [page](https://docs.rs/crate/proverbs/latest/source/docs/device-memory.md) |
 //! | [`path_migration`] | a second path to the peer, to which the device migrates | InfiniBand, and `AUTO_PATH_MIG` of the device | [page](https://docs.rs/crate/proverbs/latest/source/docs/path-migration.md) |
 //! | [`af_ib`] | rdma_cm with InfiniBand addresses instead of IP addresses | feature `cm`, InfiniBand | [page](https://docs.rs/crate/proverbs/latest/source/docs/af-ib.md) |
+//! | [`tuning`] | fewer completion events, send rates, vendor options of a connection (ECE) | the device: [`CqModeration`](crate::device::CqModeration), [`PacketPacing`](crate::device::PacketPacing), ECE | [page](https://docs.rs/crate/proverbs/latest/source/docs/tuning.md) |
 
 #[cfg(feature = "cm")]
 pub mod af_ib;
 pub mod device_memory;
 pub mod path_migration;
+pub mod tuning;

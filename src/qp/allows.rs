@@ -7,8 +7,8 @@ use crate::post::chain::SendPost;
 use crate::post::list::SendList;
 use crate::profile::Profile;
 use crate::rules::{
-    CanFail, CanPostRecv, CanPostSend, HasBothQueues, HasRate, HasRecvQueue, LeavesUnsignaled,
-    PostOn, StopsSending, TakesDestinations, TakesEce, UsesNoQueue, UsesOwnQueue, UsesPostSend,
+    CanFail, CanPostRecv, CanPostSend, HasBothQueues, HasRecvQueue, LeavesUnsignaled, PostOn,
+    StopsSending, TakesDestinations, UsesNoQueue, UsesOwnQueue, UsesPostSend,
 };
 use crate::terms::state::{Reset, State};
 use crate::terms::transport::{Transport, Xrc};
@@ -18,8 +18,6 @@ use crate::work::limits::Max;
 allows! {
     [Q: RuledBy<call::ToError, Part: CanFail>] Q: ToError;
     [Q: RuledBy<call::IntoSqe, Part: StopsSending>] Q: IntoSqe;
-    [T: Transport, S: TakesEce, P: Profile] QueuePair<T, S, P>: SetEce;
-    [T: Transport, S: HasRate, P: Profile] QueuePair<T, S, P>: LimitRate;
     [T: TakesDestinations, S: State, P: Profile] QueuePair<T, S, P>: AddAddressHandle;
     [T: Transport, S: CanPostSend, P: Profile] QueuePair<T, S, P>: PostSend;
     [T: Transport, S: CanPostRecv, P: Profile<Receive: HasRecvQueue>] QueuePair<T, S, P>: PostRecv;

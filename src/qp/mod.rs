@@ -82,7 +82,6 @@ mod provider_tests;
 mod srd;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
-mod tuning;
 mod unchecked;
 mod window;
 mod xrc;
@@ -99,7 +98,7 @@ pub use crate::profile::{
     NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
     Selective, SharedRq, SignalAll, Signaling, Threads,
 };
-pub use crate::sys::attr::qp::{Ece, QpAccess, QpAttr, QpQkey, RateLimit};
+pub use crate::sys::attr::qp::{QpAccess, QpAttr, QpQkey};
 #[doc(hidden)] // messages of the compiler name it
 pub use crate::terms::threads::AllocLaneOnItsThread;
 pub use crate::work::limits::{AtLeast, InlineBytes, Limit, Max};

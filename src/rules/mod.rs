@@ -78,7 +78,7 @@ use crate::profile::{
     ExtendedPosting, Initiator, NoRq, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource,
     Selective, SharedRq, SignalAll, Signaling,
 };
-use crate::terms::state::{Draining, Err, Init, Reset, Rtr, Rts, Sqd, Sqe, State};
+use crate::terms::state::{Draining, Err, Init, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 use crate::work::address::{Connected, Datagram, ToSrq};
 use crate::work::flags::{AlwaysSignaled, Fenced, Plain, Signaled, Unfenced};
@@ -301,30 +301,6 @@ impl CanFail for Draining {}
 impl CanFail for Sqd {}
 impl CanFail for Sqe {}
 impl CanFail for Err {}
-
-/// States in which options of the connection can be set: those before RTR
-/// ([R22.3](crate::guide::rules#r22-3)).
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "options of a connection cannot be set in QP state `{Self}`",
-    label = "the queue pair is in state `{Self}`",
-    note = "set them in RESET or INIT: the device uses them in the transition to RTR"
-)]
-pub trait TakesEce: State {}
-
-impl TakesEce for Reset {}
-impl TakesEce for Init {}
-
-/// States in which a queue pair has a rate: RTS ([R22.2](crate::guide::rules#r22-2)).
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "a queue pair in state `{Self}` has no rate",
-    label = "the queue pair is in state `{Self}`",
-    note = "limit it in RTS, after `modify`"
-)]
-pub trait HasRate: State {}
-
-impl HasRate for Rts {}
 
 /// Transports whose send queue can stop in SQE: UC and UD ([R8.16](crate::guide::rules#r8-16)).
 #[doc(hidden)]

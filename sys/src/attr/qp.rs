@@ -308,7 +308,7 @@ impl QpPaths {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::qp::Ece;
+/// use proverbs::ext::tuning::Ece;
 /// # let proverbs::loopback::Pair { context, pd, cq, .. } = proverbs::loopback::pair()?;
 /// let depth = Depth { send: 4, recv: 4 };
 /// let mut active = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
@@ -334,7 +334,7 @@ pub struct Ece {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::{device::{Can, PacketPacing}, qp::RateLimit};
+/// use proverbs::{device::{Can, PacketPacing}, ext::tuning::RateLimit};
 /// # let proverbs::loopback::Pair { context, mut a, .. } = proverbs::loopback::pair()?;
 /// let can: Can<PacketPacing<Rc>> = context.abilities()?.can().ok_or("no rates of RC queue pairs")?;
 /// a.limit_rate(&can, Some(RateLimit { max_burst_sz: 8192, ..RateLimit::kbps(1_000_000) }))?;

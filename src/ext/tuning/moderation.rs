@@ -17,7 +17,7 @@ use crate::terms::threads::Threads;
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::{completion::Moderation, device::{Can, CqModeration}};
+/// use proverbs::{device::{Can, CqModeration}, ext::tuning::Moderation};
 /// # let proverbs::loopback::Pair { context, mut cq, .. } = proverbs::loopback::pair()?;
 /// let can: Can<CqModeration> = context.abilities()?.can().ok_or("an event for each completion")?;
 /// let moderation = Moderation::new(16, 50).ok_or("neither is 0")?; // 16 completions, or 50 µs
@@ -74,7 +74,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         moderation: Option<Moderation>,
     ) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_cq";
-        let handle = self.shared.handle();
+        let handle = self.shared().handle();
         let context = Context { handle: handle.parents().context.clone() };
         can.check_is_of(&context, VERB, "the proof of moderation and the completion queue")?;
         let moderate = moderation.map_or_else(ibv_moderate_cq::default, |to| ibv_moderate_cq {

@@ -1,14 +1,21 @@
-//! Connection options and rate limits: `ibv_set_ece`, `ibv_modify_qp_rate_limit`.
+//! Event moderation, rate limits and connection options: `ibv_modify_cq`,
+//! `ibv_modify_qp_rate_limit`, `ibv_set_ece`. [`Moderation`], [`RateLimit`] and [`Ece`] have
+//! examples.
 
 #![allow(unsafe_code)] // three verbs
 
-use super::{Ece, QueuePair, RateLimit};
+mod moderation;
+
+pub use crate::sys::attr::qp::{Ece, RateLimit};
+pub use moderation::Moderation;
+
 use crate::allows::{Allows, call};
 use crate::device::{Can, PacketPacing};
 use crate::profile::Profile;
+use crate::qp::QueuePair;
 use crate::sys::tuning::{ibv_ece, ibv_qp_rate_limit_attr};
 use crate::terms::error::Error;
-use crate::terms::state::State;
+use crate::terms::state::{Init, Reset, Rts, State};
 use crate::terms::transport::Transport;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
@@ -85,6 +92,35 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         unsafe { (self.core.handle.control().modify_qp_rate_limit)(self.core.qp(), &mut c) }
             .map_err(|errno| Error::os(VERB, errno, format!("{limit:?}")))
     }
+}
+
+/// States in which options of the connection can be set: those before RTR
+/// ([R22.3](crate::guide::rules#r22-3)).
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "options of a connection cannot be set in QP state `{Self}`",
+    label = "the queue pair is in state `{Self}`",
+    note = "set them in RESET or INIT: the device uses them in the transition to RTR"
+)]
+pub trait TakesEce: State {}
+
+impl TakesEce for Reset {}
+impl TakesEce for Init {}
+
+/// States in which a queue pair has a rate: RTS ([R22.2](crate::guide::rules#r22-2)).
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a queue pair in state `{Self}` has no rate",
+    label = "the queue pair is in state `{Self}`",
+    note = "limit it in RTS, after `modify`"
+)]
+pub trait HasRate: State {}
+
+impl HasRate for Rts {}
+
+allows! {
+    [T: Transport, S: TakesEce, P: Profile] QueuePair<T, S, P>: SetEce;
+    [T: Transport, S: HasRate, P: Profile] QueuePair<T, S, P>: LimitRate;
 }
 
 #[cfg(all(test, feature = "loopback"))]
