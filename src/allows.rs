@@ -255,7 +255,7 @@ pub mod call {
         /// [`QueuePair::data_in_order`](crate::QueuePair::data_in_order) for the opcode `O`.
         DataInOrder(O)
         /// Reading the field `F` of a completion, as with
-        /// [`ReadFields::completion_ts`](crate::completion::ReadFields::completion_ts).
+        /// [`ReadFields::completion_ts`](crate::ext::extended_polling::ReadFields::completion_ts).
         ReadField(F)
         /// [`MemoryRegion::export`](crate::MemoryRegion::export) with the rights `B`.
         Export(B)

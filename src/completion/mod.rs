@@ -21,11 +21,10 @@ pub(crate) mod awaited;
 pub(crate) mod booking;
 pub(crate) mod channel;
 pub(crate) mod counted;
-mod create;
+pub(crate) mod create;
 pub(crate) mod datagram;
 pub(crate) mod deferred_destroy;
 mod detached;
-pub(crate) mod extended;
 pub(crate) mod finish;
 pub(crate) mod handle;
 pub(crate) mod inbox;
@@ -36,6 +35,8 @@ pub(crate) mod status;
 mod tests;
 mod window;
 
+pub(crate) use crate::sys::polling::adapter;
+
 pub use crate::sys::attr::grh::{GRH_LEN, Grh};
 pub use crate::sys::wait::Waker;
 pub use crate::terms::counters::CqCounters;
@@ -44,16 +45,10 @@ pub use crate::work::wc_opcode::WcOpcode;
 pub use awaited::AsyncCompletionChannel;
 pub use builder::CqBuilder;
 #[doc(hidden)]
-pub use builder::{
-    Fields, NoChannel, NoFields, TakesChannel, TakesVector, WithChannel, WithVector,
-};
+pub use builder::{NoChannel, NoFields, TakesChannel, TakesVector, WithChannel, WithVector};
 pub use channel::CompletionChannel;
 pub use datagram::UdReceived;
 pub use detached::DetachedCompletion;
-pub use extended::{
-    CompletionQueueEx, CompletionTs, CompletionWallclock, CompletionsEx, DlidPathBits, HasField,
-    ReadFields, WcFields, WithFields,
-};
 pub use handle::CqHandle;
 pub use notify::Notify;
 pub use outcome::{Direction, Failed, Outcome, Received, Sent};

@@ -6,6 +6,7 @@
 //!
 //! | extension | for | needs | design |
 //! |---|---|---|---|
+//! | [`extended_polling`] | completions with more fields, such as the device's clock | `ibv_create_cq_ex` of the device, with the fields | [page](https://docs.rs/crate/proverbs/latest/source/docs/extended-polling.md) |
 //! | [`device_memory`] | regions in memory of a device: its own, or a GPU's as a dma-buf | `max_dm_size` of the device ([`DeviceMemory`](crate::device::DeviceMemory)); for a dma-buf, rdma-core 34 and the driver | [page](https://docs.rs/crate/proverbs/latest/source/docs/device-memory.md) |
 //! | [`path_migration`] | a second path to the peer, to which the device migrates | InfiniBand, and `AUTO_PATH_MIG` of the device | [page](https://docs.rs/crate/proverbs/latest/source/docs/path-migration.md) |
 //! | [`af_ib`] | rdma_cm with InfiniBand addresses instead of IP addresses | feature `cm`, InfiniBand | [page](https://docs.rs/crate/proverbs/latest/source/docs/af-ib.md) |
@@ -14,5 +15,6 @@
 #[cfg(feature = "cm")]
 pub mod af_ib;
 pub mod device_memory;
+pub mod extended_polling;
 pub mod path_migration;
 pub mod tuning;

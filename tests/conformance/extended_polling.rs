@@ -4,11 +4,12 @@ use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use proverbs::completion::{
-    CompletionQueueEx, CompletionTs, CompletionWallclock, Direction, DlidPathBits, ReadFields,
-    WcFields, WcOpcode, WcStatus, WithFields,
-};
+use proverbs::completion::{Direction, WcOpcode, WcStatus};
 use proverbs::device::{Can, Timestamps};
+use proverbs::ext::extended_polling::{
+    CompletionQueueEx, CompletionTs, CompletionWallclock, DlidPathBits, ReadFields, WcFields,
+    WithFields,
+};
 use proverbs::loopback::Personality;
 use proverbs::memory::{Owned, Windowed};
 use proverbs::prelude::*;

@@ -3,8 +3,9 @@
 
 use proverbs::ErrorKind;
 use proverbs::bounded::{RetryCount, Timeout};
-use proverbs::completion::{CompletionQueueEx, Direction, DlidPathBits};
+use proverbs::completion::Direction;
 use proverbs::device::{DeviceEvent, DeviceEvents, LinkLayer, Protocol, QpEvent};
+use proverbs::ext::extended_polling::{CompletionQueueEx, DlidPathBits};
 use proverbs::ext::path_migration::{AlternatePath, Migration, MigrationState};
 use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
 use proverbs::prelude::*;

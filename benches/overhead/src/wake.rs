@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::hint::black_box;
 
-use proverbs::completion::{CompletionQueueEx, CompletionTs};
+use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
 use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 

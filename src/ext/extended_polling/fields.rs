@@ -36,7 +36,7 @@ pub enum DlidPathBits {}
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::completion::{CompletionQueueEx, CompletionTs, CompletionWallclock, WcFields};
+/// use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs, CompletionWallclock, WcFields};
 /// type BothClocks = (CompletionTs, CompletionWallclock);
 /// fn timed<F: WcFields>(context: &Context) -> Result<CompletionQueueEx<F>, proverbs::Error> {
 ///     context.cq(64).fields().create()
@@ -64,7 +64,7 @@ pub trait WcFields: sealed::Sealed + 'static {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::completion::{CompletionTs, CompletionQueueEx, HasField, WcFields};
+/// use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs, HasField, WcFields};
 /// /// The device's clock at the first completion.
 /// fn first<F: WcFields + HasField<CompletionTs>>(
 ///     cq: &mut CompletionQueueEx<F>,

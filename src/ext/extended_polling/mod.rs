@@ -1,20 +1,22 @@
 //! Extended polling: completion queues whose completions have extra fields.
+//! [`CqBuilder::fields`] adds them. [`CompletionQueueEx`] has an example.
 
 #![allow(unsafe_code)] // reads polled C structs
 
 mod fields;
 
-pub(crate) use crate::sys::polling::adapter;
 pub use fields::{CompletionTs, CompletionWallclock, DlidPathBits, HasField, ReadFields, WcFields};
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
+use crate::completion::builder::NoFields;
+use crate::completion::create;
 use crate::completion::inbox::BATCH;
-use crate::completion::{Completion, CompletionQueue, Completions};
+use crate::completion::{Completion, CompletionQueue, Completions, CqBuilder};
 use crate::memory::{Buf, Owned};
-use crate::sys::polling::adapter::{ROWS, Row};
+use crate::sys::polling::adapter::{self, Extended, ROWS, Row};
 use crate::sys::polling::wc_flags;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
@@ -36,7 +38,7 @@ static_assertions::const_assert_eq!(ROWS, BATCH);
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::completion::{CompletionQueueEx, CompletionTs};
+/// use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
 /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
 /// let clock = context.query_device_ex()?.clock().ok_or("the device has no clock")?;
 /// let mut cq: CompletionQueueEx<CompletionTs> = context.cq(64).fields().create()?;
@@ -77,7 +79,7 @@ pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread
 
 impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     /// Wraps a queue that was created with these fields.
-    pub(super) fn of(queue: CompletionQueue<E, L>) -> Self {
+    fn of(queue: CompletionQueue<E, L>) -> Self {
         CompletionQueueEx { queue, _fields: PhantomData }
     }
 
@@ -168,6 +170,61 @@ unsafe fn with_fields<'cq, F, E: Owned>(
     // while the completion queue is borrowed.
     let fields = unsafe { ReadFields::new(completion.wc, row) };
     (completion, fields)
+}
+
+/// The completions of a [`CqBuilder`]'s queue also have the fields `F`.
+#[doc(hidden)]
+pub struct Fields<F>(PhantomData<F>);
+
+/// The fields `F`, for the adapter.
+struct FieldsOf<F>(PhantomData<F>);
+
+impl<F: WcFields> adapter::Fields for FieldsOf<F> {
+    const WC_FLAGS: u64 = F::WC_FLAGS;
+}
+
+impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
+    /// Adds the fields `G` to each completion (`wc_flags` of ibv_create_cq_ex(3)). `create` then
+    /// returns a [`CompletionQueueEx`].
+    ///
+    /// Waiting on its channel returns completions without these fields. To get the fields, drop
+    /// that result and poll.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::ext::extended_polling::CompletionWallclock;
+    /// use std::time::Duration;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let mut channel = context.create_comp_channel()?;
+    /// let timed = context.cq(64).fields::<CompletionWallclock>().channel(&channel);
+    /// let mut cq = timed.create::<Buf>()?;
+    /// channel.wait_timeout(&mut cq, Duration::from_millis(1))?;
+    /// for (completion, fields) in cq.poll()? {
+    ///     println!("{completion:?} at {:?}", fields.completion_wallclock_ns());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "wc_flags")]
+    pub fn fields<G: WcFields>(self) -> CqBuilder<'a, L, Fields<G>, C> {
+        self.typed()
+    }
+}
+
+impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
+    /// Creates the completion queue, for queues whose entry type is `E` (`ibv_create_cq_ex`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// # Errors
+    /// As without fields, and [`ErrorKind::Os`](crate::ErrorKind::Os) with EOPNOTSUPP if the device
+    /// or the library lacks one of the fields or extended polling
+    /// ([R14.6](crate::guide::rules#r14-6)).
+    #[doc(alias("ibv_create_cq_ex", "cqe"))]
+    pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
+        let wc_flags = wc_flags::OURS | F::WC_FLAGS;
+        let fields = create::Fields { wc_flags, adapter: Extended::new::<FieldsOf<F>> };
+        self.create_with(Some(fields)).map(CompletionQueueEx::of)
+    }
 }
 
 impl<F: WcFields, E: Owned, L: Threads> Deref for CompletionQueueEx<F, E, L> {
