@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too, and each extension below the roof
 /// `ext` is a room of its own.
-const ORDER: [&str; 28] = [
+const ORDER: [&str; 29] = [
     "allows",
     "cold_calls",
     "black_box",
@@ -29,6 +29,7 @@ const ORDER: [&str; 28] = [
     "ext::device_memory",
     "ext::path_migration",
     "ext::tuning",
+    "ext::xrc",
     "first_calls",
     "raw",
     "loopback",

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use proverbs::bounded::ServiceLevel;
 use proverbs::completion::UdReceived;
-use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent, XrcdFile};
+use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent};
 use proverbs::endpoint;
+use proverbs::ext::xrc::XrcdFile;
 use proverbs::loopback::{Capacity, Fabric, Fault, Grants, Personality, Script, World};
 use proverbs::memory::{Flushable, Persistent};
 use proverbs::post::PostErrorKind;

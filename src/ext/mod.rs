@@ -6,6 +6,7 @@
 //!
 //! | extension | for | needs | design |
 //! |---|---|---|---|
+//! | [`xrc`] | one initiator for all processes of a host, whose targets share their receive queues | `IBV_DEVICE_XRC` of the device: the ability [`Xrc`](crate::transport::Xrc) | [page](https://docs.rs/crate/proverbs/latest/source/docs/xrc.md) |
 //! | [`extended_polling`] | completions with more fields, such as the device's clock | `ibv_create_cq_ex` of the device, with the fields | [page](https://docs.rs/crate/proverbs/latest/source/docs/extended-polling.md) |
 //! | [`device_memory`] | regions in memory of a device: its own, or a GPU's as a dma-buf | `max_dm_size` of the device ([`DeviceMemory`](crate::device::DeviceMemory)); for a dma-buf, rdma-core 34 and the driver | [page](https://docs.rs/crate/proverbs/latest/source/docs/device-memory.md) |
 //! | [`path_migration`] | a second path to the peer, to which the device migrates | InfiniBand, and `AUTO_PATH_MIG` of the device | [page](https://docs.rs/crate/proverbs/latest/source/docs/path-migration.md) |
@@ -18,3 +19,4 @@ pub mod device_memory;
 pub mod extended_polling;
 pub mod path_migration;
 pub mod tuning;
+pub mod xrc;

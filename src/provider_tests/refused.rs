@@ -5,8 +5,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::SetControl;
-use crate::device::{Can, CqModeration, DeviceMemory, PacketPacing, XrcdFile};
+use crate::device::{Can, CqModeration, DeviceMemory, PacketPacing};
 use crate::ext::tuning::{Moderation, RateLimit};
+use crate::ext::xrc::XrcdFile;
 use crate::loopback::{Fabric, LOOPBACK};
 use crate::memory::{Advice, OnDemand};
 use crate::prelude::*;

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use super::depth::{CreatedWith, Depth, QpCreateFlags, With};
 use super::{Aside, Core, QueuePair, counters, srd};
-use crate::allows::{Allows, call};
 use crate::completion::CqHandle;
 use crate::completion::attachments::Share;
 use crate::completion::booking::CqShared;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE, SEND};
-use crate::device::{Can, Context, FlushGlobal, FlushPersistent, ProtectionDomain, Protocol};
+use crate::device::{Context, FlushGlobal, FlushPersistent, ProtectionDomain, Protocol};
 use crate::in_flight::stale::StaleCredits;
 use crate::in_flight::{InFlight, SendMode};
 use crate::post::queue::{Queue, SendInFlight};
@@ -28,8 +27,7 @@ use crate::sys::session::{MOST_SGES, on_rxe, on_xrc};
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
 use crate::terms::error::Error;
 use crate::terms::state::Reset;
-use crate::terms::threads::Threads;
-use crate::terms::transport::{Transport, Xrc};
+use crate::terms::transport::Transport;
 use crate::work::limits::Limit;
 use crate::work::opcode::AtomicWrite;
 
@@ -37,35 +35,6 @@ const VERB: &str = "ibv_create_qp";
 
 /// The entries that each queue reserves beyond its depth, for the sentinel of a drain.
 pub(super) const SENTINEL: u32 = 1;
-
-impl<L: Threads> ProtectionDomain<L> {
-    /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair that
-    /// only sends. Its profile has `receive: NoRq`.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// It reserves `depth + 1` entries of `cq`, and does not need an XRC domain. Its peer is an
-    /// [`XrcTarget`](crate::qp::XrcTarget), which has an example. It has a separate function
-    /// because it uses one completion queue and needs proof that the device supports XRC.
-    ///
-    /// # Errors
-    /// As for [`create_qp`](Self::create_qp), and
-    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if `can` belongs to
-    /// another context.
-    pub fn create_xrc_initiator<P: Profile<Threads = L>>(
-        &self,
-        can: &Can<Xrc>,
-        cq: &CqHandle<P::Entry, L>,
-        depth: u32,
-    ) -> Result<QueuePair<Xrc, Reset, P>, Error>
-    where
-        QueuePair<Xrc, Reset, P>: Allows<call::CreateXrcInitiator>,
-    {
-        can.check_is_of(&self.context(), VERB, "the proof of XRC and the protection domain")?;
-        let depth = Depth { send: depth, recv: 0 };
-        create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())
-    }
-}
 
 /// [`ProtectionDomain::create_qp`].
 pub(crate) fn create_with<T: Transport, P: Profile>(
@@ -80,7 +49,7 @@ pub(crate) fn create_with<T: Transport, P: Profile>(
 
 /// One copy for each transport and profile, regardless of the creation arguments.
 #[inline(never)]
-pub(super) fn create<T: Transport, P: Profile>(
+pub(crate) fn create<T: Transport, P: Profile>(
     pd: &ProtectionDomain<P::Threads>,
     send_cq: &CqHandle<P::Entry, P::Threads>,
     recv_cq: &CqHandle<P::Entry, P::Threads>,

@@ -51,7 +51,7 @@
 // First, because rustdoc shows methods in the order of the modules that define them.
 pub(crate) mod create;
 
-mod modify;
+pub(crate) mod modify;
 
 mod post;
 
@@ -60,7 +60,7 @@ mod complete;
 mod drain;
 mod drain_unchecked;
 
-mod query;
+pub(crate) mod query;
 
 // The rest.
 mod allows;
@@ -68,7 +68,7 @@ mod any;
 pub(crate) mod attr;
 #[cfg(feature = "tokio")]
 mod awaited;
-mod c_attr;
+pub(crate) mod c_attr;
 mod counters;
 mod cq_room;
 mod defer_destroy;
@@ -84,7 +84,6 @@ mod srd;
 mod tests;
 mod unchecked;
 mod window;
-mod xrc;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -113,10 +112,6 @@ pub use depth::{CreatedWith, Depth, OnSrq, QpCreateFlags, WithFlags};
 pub use drain::Drained;
 pub use modify::Transition;
 pub use srd::Sender;
-pub use xrc::{
-    TargetTransition, XrcReturn, XrcRtr, XrcRts, XrcRtsOptional, XrcSqd, XrcTarget, XrcTargetRtr,
-    XrcTargetRts,
-};
 
 use crate::allows::{Allows, call};
 use crate::completion::WcError;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::attr::*;
 use super::c_attr::{Attr, Fill};
-use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, counters};
 use crate::allows::{Allows, call};
 use crate::counters::queue_counters::{QueueCounters, Quiet, RECEIVE, SEND};
@@ -23,7 +22,7 @@ use crate::sys::types::ibv_qp_attr;
 use crate::sys::types::ibv_qp_attr_mask as Mask;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
-use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
+use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud};
 
 /// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
 /// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3)
@@ -61,7 +60,7 @@ pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P
 /// The state tables: attributes, transport, and the states before and after.
 macro_rules! transitions {
     ($($attr:ty: $($t:ident $from:ident -> $to:ident),+;)*) => {$($(
-        impl<P: Profile> sealed::Sealed<$t, $from, P> for $attr {}
+        impl<P: Profile> $crate::qp::modify::sealed::Sealed<$t, $from, P> for $attr {}
 
         impl<P: Profile> Transition<$t, $from, P> for $attr {
             type To = $to;
@@ -69,11 +68,13 @@ macro_rules! transitions {
     )+)*};
 }
 
+pub(crate) use transitions;
+
 transitions! {
-    ConnectedInit: Rc Reset -> Init, Uc Reset -> Init, Xrc Reset -> Init;
+    ConnectedInit: Rc Reset -> Init, Uc Reset -> Init;
 
     // From INIT on, each transport has separate attributes.
-    ConnectedReinit: Rc Init -> Init, Uc Init -> Init, Xrc Init -> Init;
+    ConnectedReinit: Rc Init -> Init, Uc Init -> Init;
     RcRtr: Rc Init -> Rtr;
     RcRts<P>: Rc Rtr -> Rts;
     RcReturn: Rc Rts -> Rts, Rc Sqd -> Rts;
@@ -90,11 +91,7 @@ transitions! {
     UdReturn: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts, Srd Rts -> Rts;
     UdSqd: Ud Sqd -> Draining;
     SrdRts: Srd Rtr -> Rts;
-    XrcRtr: Xrc Init -> Rtr;
-    XrcRts<P>: Xrc Rtr -> Rts;
-    XrcReturn: Xrc Rts -> Rts, Xrc Sqd -> Rts;
-    XrcSqd<P>: Xrc Sqd -> Draining;
-    Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining, Xrc Rts -> Draining;
+    Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining;
 }
 
 /// The remainder of a reset: regions of ended windows, the entries of the ring, and queues that can
@@ -431,7 +428,7 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
     }
 }
 
-mod sealed {
+pub(crate) mod sealed {
     /// Sealed for each row, not for each type. Otherwise users could implement rows for our types
     /// with their own profile.
     pub trait Sealed<T, S, P> {}

@@ -74,7 +74,7 @@ impl<P: Profile> Core<P> {
 ///
 /// # Safety
 /// The queue pair is live, and `control` has its verbs.
-pub(super) unsafe fn ask(
+pub(crate) unsafe fn ask(
     control: &Control,
     qp: *mut ibv_qp,
     mask: u32,
@@ -85,7 +85,7 @@ pub(super) unsafe fn ask(
 }
 
 /// The mask of all attributes in [`QpAttr`].
-pub(super) fn everything() -> u32 {
+pub(crate) fn everything() -> u32 {
     Mask::IBV_QP_STATE.0
         | Mask::IBV_QP_PATH_MTU.0
         | Mask::IBV_QP_RQ_PSN.0

@@ -2,13 +2,12 @@
 
 #![allow(unsafe_code)] // creates and posts
 
-mod create;
+pub(crate) mod create;
 mod dependents;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 mod unchecked;
-mod xrc;
 
 use std::any::Any;
 use std::marker::PhantomData;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use proverbs::completion::CqHandle;
-use proverbs::device::XrcdFile;
 use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
+use proverbs::ext::xrc::XrcdFile;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 

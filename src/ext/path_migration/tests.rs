@@ -157,10 +157,10 @@ fn what_a_device_reports_of_its_paths() {
 /// A target of XRC has an address, too. Its path bits are limited by its port (R24.9).
 #[test]
 fn path_bits_of_a_target_of_xrc() {
-    use crate::qp::{XrcTargetRtr, XrcTargetRts};
+    use crate::ext::xrc::{XrcTargetRtr, XrcTargetRts};
     let context = Fabric::with(World::infiniband().lid_mask(1)).open_device();
     let can = context.abilities().unwrap().can::<crate::transport::Xrc>().unwrap();
-    let domain = context.open_xrcd(&can, crate::device::XrcdFile::Private).unwrap();
+    let domain = context.open_xrcd(&can, crate::ext::xrc::XrcdFile::Private).unwrap();
     let lid = context.query_port(1).unwrap().lid;
     let from = |src_path_bits| AddressVector { src_path_bits, ..AddressVector::infiniband(1, lid) };
     let (own, psn) = (Qpn::new(0x20).unwrap(), Psn::new(0).unwrap());

@@ -48,7 +48,7 @@ pub enum Srd {}
 /// **initiator**, which only sends. Its peer is a **target**, an [`XrcTarget`].
 ///
 /// [R26.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r26-1
-/// [`XrcTarget`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.XrcTarget.html
+/// [`XrcTarget`]: https://docs.rs/proverbs/latest/proverbs/ext/xrc/struct.XrcTarget.html
 #[doc(alias = "IBV_QPT_XRC_SEND")]
 pub enum Xrc {}
 

@@ -1,6 +1,15 @@
-//! XRC domains.
+//! XRC: initiators and targets, domains, and shared receive queues with numbers. [`XrcTarget`] has
+//! an example.
 
 #![allow(unsafe_code)] // two verbs
+
+mod attr;
+mod initiator;
+mod srq;
+mod target;
+
+pub use attr::{XrcReturn, XrcRtr, XrcRts, XrcRtsOptional, XrcSqd, XrcTargetRtr, XrcTargetRts};
+pub use target::{TargetTransition, XrcTarget};
 
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -32,7 +41,7 @@ impl Ability for Xrc {
 /// ```
 /// # use proverbs::prelude::*;
 /// use std::os::fd::AsFd;
-/// use proverbs::device::XrcdFile;
+/// use proverbs::ext::xrc::XrcdFile;
 /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
 /// let can = context.abilities()?.can::<Xrc>().ok_or("no XRC")?;
 /// let file = std::fs::File::open("Cargo.toml")?; // any file that the processes agree on
@@ -74,8 +83,8 @@ impl XrcdFile<'_> {
 /// An XRC domain (`ibv_open_xrcd`), which a target and its shared receive queues share
 /// ([R26.4](crate::guide::rules#r26-4)). One process or several processes of a host can open it.
 ///
-/// [`XrcTarget`](crate::qp::XrcTarget) has an example. Its targets and shared receive queues keep
-/// it open.
+/// [`XrcTarget`](crate::ext::xrc::XrcTarget) has an example. Its targets and shared receive queues
+/// keep it open.
 #[doc(alias("IBV_XRCD_INIT_ATTR_FD", "IBV_XRCD_INIT_ATTR_OFLAGS", "ibv_xrcd"))]
 pub struct XrcDomain {
     xrcd: Arc<handle::Xrcd>,
@@ -88,7 +97,7 @@ impl Context {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// use proverbs::device::{XrcDomain, XrcdFile};
+    /// use proverbs::ext::xrc::{XrcDomain, XrcdFile};
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
     /// let can = context.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
     /// let domain: XrcDomain = context.open_xrcd(&can, XrcdFile::Private)?;

@@ -4,13 +4,12 @@
 
 use std::marker::PhantomData;
 
-use super::attr::{XrcTargetRtr, XrcTargetRts};
+use super::{XrcDomain, XrcTargetRtr, XrcTargetRts};
 use crate::allows::{Allows, call};
-use crate::device::{Context, XrcDomain};
-use crate::qp::QpAttr;
-use crate::qp::attr::{ConnectedInit, ConnectedReinit};
+use crate::device::Context;
 use crate::qp::c_attr::{Attr, OwnAttributes};
 use crate::qp::query::{ask, everything};
+use crate::qp::{ConnectedInit, ConnectedReinit, QpAttr};
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
 use crate::sys::refusal::{of_creation, of_transition};
@@ -36,8 +35,8 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::{device::XrcdFile, loopback::Fabric};
-/// use proverbs::qp::{XrcRtr, XrcRts, XrcTarget, XrcTargetRtr};
+/// use proverbs::{ext::xrc::XrcdFile, loopback::Fabric};
+/// use proverbs::ext::xrc::{XrcRtr, XrcRts, XrcTarget, XrcTargetRtr};
 ///
 /// profile! { Initiating { receive: NoRq } }
 ///
@@ -81,7 +80,7 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 ///
 /// ```compile_fail,E0599
 /// # use proverbs::prelude::*;
-/// fn post(target: &mut proverbs::qp::XrcTarget<Rtr>) {
+/// fn post(target: &mut proverbs::ext::xrc::XrcTarget<Rtr>) {
 ///     target.post_send(wr::Send::inline(b"hello"));
 /// }
 /// ```
@@ -183,7 +182,7 @@ impl<S: State> XrcTarget<S> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// use proverbs::{qp::XrcTarget, state::QpState};
+    /// use proverbs::{ext::xrc::XrcTarget, state::QpState};
     /// # let proverbs::loopback::XrcPair { target, .. } = proverbs::loopback::xrc_pair()?;
     /// let target: XrcTarget<Reset> = target.to_error()?.reset()?;
     /// assert_eq!(target.query()?.state, Some(QpState::Reset));
@@ -235,6 +234,8 @@ impl<S: State> XrcTarget<S> {
     }
 }
 
+ruled_by! { ToError: [S: State] XrcTarget<S>, S; }
+
 impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(), S::NAME);
 
 /// Attributes that move a [target of XRC](XrcTarget) from state `S` to [`To`](TargetTransition::To)
@@ -243,7 +244,7 @@ impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(),
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::qp::{TargetTransition, XrcTarget, XrcTargetRts};
+/// use proverbs::ext::xrc::{TargetTransition, XrcTarget, XrcTargetRts};
 /// use proverbs::state::State;
 /// # let proverbs::loopback::XrcPair { target, .. } = proverbs::loopback::xrc_pair()?;
 /// /// A transition of a target, with a log message.

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use super::SharedReceiveQueue;
-use super::create::{Feed, FeedsSrq};
+use super::XrcDomain;
 use crate::allows::{Allows, call};
 use crate::completion::CqHandle;
 use crate::completion::attachments::Share;
-use crate::device::{ProtectionDomain, XrcDomain};
-use crate::memory::{Entry, Owned};
-use crate::srq::create::{Made, refused};
+use crate::device::ProtectionDomain;
+use crate::memory::{Entry, Owned, Raw};
+use crate::srq::SharedReceiveQueue;
+use crate::srq::create::{Feed, FeedsSrq, Made, refused};
 use crate::sys::handle;
 use crate::sys::xrc::ibv_srq_init_attr_ex;
 use crate::terms::bounded::SrqNum;
@@ -38,7 +38,7 @@ impl XrcDomain {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// use proverbs::{bounded::SrqNum, device::XrcdFile};
+    /// use proverbs::{bounded::SrqNum, ext::xrc::XrcdFile};
     /// # let proverbs::loopback::Pair { context, pd, pool, .. } = proverbs::loopback::pair()?;
     /// let can = context.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
     /// let domain = context.open_xrcd(&can, XrcdFile::Private)?;
@@ -81,7 +81,38 @@ impl XrcDomain {
         self.create_srq_of(pd, pool.feed(), cq)
     }
 
-    pub(super) fn create_srq_of<E: Entry, M: Limit, L: Threads>(
+    /// Creates an XRC shared receive queue for the `unsafe` path, with room for `max_wr` receives
+    /// (`ibv_create_srq_ex`), like [`ProtectionDomain::create_raw_srq`] for other transports.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{ext::xrc::XrcdFile, memory::Raw, qp::Max};
+    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+    /// let can = context.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
+    /// let domain = context.open_xrcd(&can, XrcdFile::Private)?;
+    /// let cq: CompletionQueue<Raw> = context.create_cq(16)?;
+    /// let srq = domain.create_raw_srq::<Max<1>, _>(&pd, 16, &cq)?;
+    /// assert_eq!(cq.unbooked(), cq.capacity() - 16);
+    /// # drop(srq);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`XrcDomain::create_srq`].
+    #[doc(alias = "ibv_create_srq_ex")]
+    pub fn create_raw_srq<M: Limit, L: Threads>(
+        &self,
+        pd: &ProtectionDomain<L>,
+        max_wr: u32,
+        cq: &CqHandle<Raw, L>,
+    ) -> Result<SharedReceiveQueue<Xrc, Raw, M, L>, Error> {
+        let feed = Feed::counted_by_caller("ibv_create_srq_ex", pd.id(), max_wr)?;
+        self.create_srq_of(pd, feed, cq)
+    }
+
+    fn create_srq_of<E: Entry, M: Limit, L: Threads>(
         &self,
         pd: &ProtectionDomain<L>,
         feed: Feed,

@@ -28,7 +28,7 @@ fn an_endpoint_is_of_its_port() {
     };
     let context = device_with(Fabric::with(World::infiniband()), control);
     let can = context.abilities().unwrap().can::<Xrc>().unwrap();
-    let domain = context.open_xrcd(&can, crate::device::XrcdFile::Private).unwrap();
+    let domain = context.open_xrcd(&can, crate::ext::xrc::XrcdFile::Private).unwrap();
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
     let mut target = domain.create_target().unwrap().modify(init).unwrap();
     for port in [1, 2] {

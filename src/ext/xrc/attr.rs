@@ -11,7 +11,7 @@ use crate::terms::bounded::{
 
 attributes! {
     /// INIT -> RTR of an initiator of XRC (ibv_modify_qp(3)): like RC, without the attributes for
-    /// requests of the peer. [`XrcTarget`](crate::qp::XrcTarget) has an example.
+    /// requests of the peer. [`XrcTarget`](crate::ext::xrc::XrcTarget) has an example.
     pub struct XrcRtr {
         /// The address vector of the target's port.
         pub address: AddressVector,
@@ -61,7 +61,7 @@ attributes! {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// use proverbs::{bounded::Timeout, qp::{Drain, XrcReturn, XrcSqd}};
+    /// use proverbs::{bounded::Timeout, ext::xrc::{XrcReturn, XrcSqd}, qp::Drain};
     /// # let proverbs::loopback::XrcPair { initiator, .. } = proverbs::loopback::xrc_pair()?;
     /// let qp = initiator.modify(Drain::default())?.into_sqd()?;
     /// let qp = qp.modify(XrcSqd { timeout: Timeout::exponent(20), ..XrcSqd::default() })?;
@@ -89,8 +89,8 @@ attributes! {
         pub pkey_index: Option<u16>,
     }
 
-    /// INIT -> RTR of a target of XRC (ibv_modify_qp(3)). [`XrcTarget`](crate::qp::XrcTarget) has
-    /// an example.
+    /// INIT -> RTR of a target of XRC (ibv_modify_qp(3)). [`XrcTarget`](crate::ext::xrc::XrcTarget)
+    /// has an example.
     pub struct XrcTargetRtr {
         /// The address vector of the initiator's port.
         pub address: AddressVector,
