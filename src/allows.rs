@@ -174,7 +174,7 @@ pub mod call {
         SetVector
 
         /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read), also for a
-        /// [`Revocable`](crate::memory::Revocable).
+        /// [`Revocable`](crate::ext::windows::Revocable).
         ReadRemote
         /// [`RemoteSlice::write`](crate::memory::RemoteSlice::write) and `write_cell`.
         WriteRemote
@@ -242,8 +242,8 @@ pub mod call {
         /// receives `W` with room for `G` scatter/gather elements each, also for a shared receive
         /// queue.
         PostRecvList(W, const G: usize)
-        /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, also for
-        /// `MwBind`.
+        /// [`BindMw::new`](crate::ext::windows::BindMw::new) of a window with the rights `A`, also
+        /// for `MwBind`.
         BindWindow(A)
         /// Posting a prepared work request with the buffer `D` instead of its
         /// [`Placeholder`](crate::wr::Placeholder), as with

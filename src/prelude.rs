@@ -63,6 +63,10 @@ pub use crate::completion::WcStatus;
 #[doc(no_inline)]
 pub use crate::{Completion, CompletionChannel, CompletionQueue, Outcome};
 
+// Opcodes and types of extensions.
+#[doc(no_inline)]
+pub use crate::ext;
+
 // Errors.
 #[doc(no_inline)]
 pub use crate::{ErrorKind, Refused};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too, and each extension below the roof
 /// `ext` is a room of its own.
-const ORDER: [&str; 29] = [
+const ORDER: [&str; 30] = [
     "allows",
     "cold_calls",
     "black_box",
@@ -26,6 +26,7 @@ const ORDER: [&str; 29] = [
     "srq",
     "qp",
     "ext::extended_polling",
+    "ext::windows",
     "ext::device_memory",
     "ext::path_migration",
     "ext::tuning",

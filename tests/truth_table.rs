@@ -7,6 +7,7 @@
 
 use proverbs::diagnostics::*;
 use proverbs::ext::tuning::{HasRate, TakesEce};
+use proverbs::ext::windows::*;
 use proverbs::ext::xrc::*;
 use proverbs::memory::*;
 use proverbs::prelude::*;

@@ -33,7 +33,6 @@ pub(crate) mod polled_queue;
 pub(crate) mod status;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
-mod window;
 
 pub(crate) use crate::sys::polling::adapter;
 

@@ -6,6 +6,7 @@
 //!
 //! | extension | for | needs | design |
 //! |---|---|---|---|
+//! | [`windows`] | keys for parts of a region, which are revoked without deregistering it | memory windows of the device, of type 2 or 1 | [page](https://docs.rs/crate/proverbs/latest/source/docs/windows.md) |
 //! | [`xrc`] | one initiator for all processes of a host, whose targets share their receive queues | `IBV_DEVICE_XRC` of the device: the ability [`Xrc`](crate::transport::Xrc) | [page](https://docs.rs/crate/proverbs/latest/source/docs/xrc.md) |
 //! | [`extended_polling`] | completions with more fields, such as the device's clock | `ibv_create_cq_ex` of the device, with the fields | [page](https://docs.rs/crate/proverbs/latest/source/docs/extended-polling.md) |
 //! | [`device_memory`] | regions in memory of a device: its own, or a GPU's as a dma-buf | `max_dm_size` of the device ([`DeviceMemory`](crate::device::DeviceMemory)); for a dma-buf, rdma-core 34 and the driver | [page](https://docs.rs/crate/proverbs/latest/source/docs/device-memory.md) |
@@ -19,4 +20,5 @@ pub mod device_memory;
 pub mod extended_polling;
 pub mod path_migration;
 pub mod tuning;
+pub mod windows;
 pub mod xrc;

@@ -3,9 +3,8 @@
 #![allow(unsafe_code)] // turns handles into words and back
 
 use crate::memory::header::{Handle, Header, Word, word};
-use crate::memory::{
-    AnyList, Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf, WindowEntry,
-};
+use crate::memory::window::WindowEntry;
+use crate::memory::{AnyList, Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf};
 
 /// The type of buffer that a work request owns while it is posted and that its completion returns.
 /// C uses a `wr_id` instead (ibv_poll_cq(3)).
@@ -301,13 +300,13 @@ impl<C: 'static> Entry for AnyBuf<C> {
     #[inline(always)]
     unsafe fn completed(&mut self, is_success: impl FnOnce() -> bool) {
         if let AnyBuf::Window(window) = self {
-            window.completed(is_success());
+            window.0.completed(is_success());
         }
     }
 
     unsafe fn refused(&mut self) {
         if let AnyBuf::Window(window) = self {
-            window.refused();
+            window.0.refused();
         }
     }
 

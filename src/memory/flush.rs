@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 
 use crate::allows::{Allows, call};
+use crate::ext::windows::Windowed;
 use crate::memory::registered::AccessFlags;
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::{
     Access, Bulk, Container, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Ordered, OutOfBounds,
     Remote, RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteSlice, RemoteWrite,
-    Windowed,
 };
 use crate::sys::persist::{placement, selectivity};
 

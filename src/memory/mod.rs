@@ -9,7 +9,7 @@
 //! | **read and write the peer's memory** | [`RemoteSlice`], a key that the peer sent, and [`RemoteSpan`], [`RemoteAddr`] and [`RemoteCell`] inside it |
 //! | **register your own memory** | [`Memory`], the trait for [`create_in`](RegionBuilder::create_in): a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; memory of [devices](crate::ext::device_memory) |
 //! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
-//! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [`MemoryWindow`] and [`Type1Window`], whose keys are invalidated without a deregistration |
+//! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [memory windows](crate::ext::windows), whose keys are invalidated without a deregistration |
 //! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`] for the whole address space |
 //! | **mix kinds on one queue** | [`AnyBuf`], and [`AnyList`] for several in one work request; [`Entry`] and [`Owned`] are the traits of the types that completions return |
 //! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] for a region's rights |
@@ -99,7 +99,3 @@ pub use shared::{SharedBuf, Shares};
 pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};
 #[cfg(feature = "zerocopy")]
 pub use typed::Mismatch;
-pub use window::{
-    BindsTo, BindsWindows, BoundType1Window, BoundWindow, LentWindow, MemoryWindow, Revocable,
-    Type1, Type1Window, WindowEntry, Windowed,
-};

@@ -59,6 +59,8 @@ macro_rules! holds {
     )+)+};
 }
 
+pub(crate) use holds;
+
 mod created;
 mod on;
 mod srd;
@@ -83,8 +85,8 @@ use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 use crate::work::address::{Connected, Datagram, ToSrq};
 use crate::work::flags::{AlwaysSignaled, Fenced, Plain, Signaled, Unfenced};
 use crate::work::opcode::{
-    AtomicWrite, BindMw, CmpAndSwp, FetchAndAdd, Flush, LocalInv, Opcode, Paged, RdmaRead,
-    RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
+    AtomicWrite, CmpAndSwp, FetchAndAdd, Flush, Opcode, Paged, RdmaRead, RdmaWrite,
+    RdmaWriteWithImm, Send, SendWithImm,
 };
 
 /// The opcode table of ibv_post_send(3): the opcodes that each transport supports
@@ -98,15 +100,13 @@ use crate::work::opcode::{
 pub trait PostOn<T: Transport>: Opcode {}
 
 holds! {
-    PostOn<Rc>: Send, SendWithImm, SendWithInv, LocalInv, RdmaWrite, RdmaWriteWithImm, RdmaRead,
-        CmpAndSwp, FetchAndAdd, Flush, AtomicWrite;
-    PostOn<Xrc>: Send, SendWithImm, SendWithInv, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp,
+    PostOn<Rc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp, FetchAndAdd,
+        Flush, AtomicWrite;
+    PostOn<Xrc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp,
         FetchAndAdd;
     PostOn<Uc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm;
     PostOn<Ud>: Send, SendWithImm;
 }
-#[diagnostic::do_not_recommend]
-impl<A> PostOn<Rc> for BindMw<A> {}
 impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
 /// UD and SRD work requests name a destination, XRC work requests a shared receive queue, and other
@@ -220,9 +220,6 @@ pub trait IssuedBy<I: Initiator>: Opcode {}
 
 impl<I: Initiator> IssuedBy<I> for Send {}
 impl<I: Initiator> IssuedBy<I> for SendWithImm {}
-impl<I: Initiator> IssuedBy<I> for SendWithInv {}
-impl<I: Initiator> IssuedBy<I> for LocalInv {}
-impl<I: Initiator, A> IssuedBy<I> for BindMw<A> {}
 impl<I: Initiator> IssuedBy<I> for RdmaWrite {}
 impl<I: Initiator> IssuedBy<I> for RdmaWriteWithImm {}
 impl<I: Initiator, O: IssuedBy<I>, T> IssuedBy<I> for Paged<O, T> {}
@@ -244,9 +241,6 @@ pub trait CreatedFor<X: Posting>: Opcode {}
 
 impl<X: Posting> CreatedFor<X> for Send {}
 impl<X: Posting> CreatedFor<X> for SendWithImm {}
-impl<X: Posting> CreatedFor<X> for SendWithInv {}
-impl<X: Posting> CreatedFor<X> for LocalInv {}
-impl<X: Posting, A> CreatedFor<X> for BindMw<A> {}
 impl<X: Writes> CreatedFor<X> for RdmaWrite {}
 impl<X: Writes> CreatedFor<X> for RdmaWriteWithImm {}
 impl<X: Posting> CreatedFor<X> for RdmaRead {}

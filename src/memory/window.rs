@@ -1,5 +1,6 @@
-//! One memory window: the C object, the queue or domain that it belongs to, and the state of its
-//! last work request.
+//! The handle of a memory window, which travels as a `wr_id`: the C object, the queue or domain
+//! that it belongs to, and the state of its last work request. `ext::windows` has the types of
+//! programs.
 
 // No model: the C object is used and ended only under its owner's lock, nothing else is locked at
 // the same time, and its parents are dropped outside the lock. The thread that ends the window
@@ -10,22 +11,23 @@
 
 #![allow(unsafe_code)] // a handle that travels as a word
 
+mod stale;
+
+pub(crate) use stale::StaleKeys;
+
 use std::ffi::c_int;
 use std::ptr;
 
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters, SEND};
 use crate::counters::type_tag;
-use crate::device::ProtectionDomain;
 use crate::memory::header_slab::HeaderSlab;
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
 use crate::memory::registered::Registered;
-use crate::memory::window::stale::StaleKeys;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::sys::handle;
 use crate::sys::types::{ibv_mr, ibv_mw};
 use crate::sys::window::{MwParents, alloc_mw, kind};
 use crate::terms::error::Error;
-use crate::terms::threads::Threads;
 
 /// A region that is held, of any type.
 type Held = std::sync::Arc<dyn Send + Sync>;
@@ -239,6 +241,39 @@ unsafe impl Sync for Core {}
 #[doc(hidden)]
 pub struct Window(OwningHandle);
 
+/// A memory window with its work request, returned by the completion as
+/// [`AnyBuf::Window`](crate::memory::AnyBuf), or by a rejected post.
+///
+/// It contains the kind of work request and whether it succeeded. If BIND_MW or LOCAL_INV failed,
+/// was flushed, or was released without a separate completion, it is unknown whether the window has
+/// a key. You can then only drop or destroy it, which invalidates the key
+/// ([R19.5](crate::guide::rules#r19-5)). If the post was rejected, the window is unchanged.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::ext::windows::Windowed;
+/// # profile! { Windows { entry: AnyBuf } }
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Windows>()?;
+/// let region = pd.register::<Windowed<LocalWrite>>(4096)?;
+/// let mut window = a.alloc_mw()?;
+/// window.set_id(7);
+/// let mut a = a.to_error()?;
+/// a.post_send(ext::windows::BindMw::<RemoteRead>::new(window, &region, 0..64)?)?;
+/// let completion = cq.poll_one()?.ok_or("nothing was flushed")?;
+/// assert!(completion.status().is_err());
+/// let Some(AnyBuf::Window(flushed)) = completion.into_entry() else {
+///     unreachable!("the completion of a bind has its window");
+/// };
+/// assert_eq!(flushed.id(), 7);
+/// let flushed = flushed.into_bound::<RemoteRead>().unwrap_err().into_object();
+/// let flushed = flushed.into_unbound().unwrap_err().into_object();
+/// flushed.destroy()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[repr(transparent)]
+pub struct WindowEntry(pub(crate) Window);
+
 impl Window {
     pub(crate) fn new(owner: Arc<Owner>, of: Of, is_soft_roce: bool) -> Self {
         let pd = match &of {
@@ -366,14 +401,6 @@ impl Window {
     /// ([R1.6](crate::guide::rules#r1-6)).
     pub(crate) fn may_crash(&self) -> bool {
         self.core().last == Last::Invalidate && self.core().is_soft_roce
-    }
-
-    /// Allocates a window of type 1 in a protection domain.
-    pub(super) fn of_domain<L: Threads>(pd: &ProtectionDomain<L>) -> Result<Self, Error> {
-        let handle = pd.handle();
-        let owner = Owner::alloc(handle, kind::IBV_MW_TYPE_1, "type 1", None)?;
-        let is_soft_roce = handle.parents().context.is_soft_roce();
-        Ok(Window::new(owner, Of::Domain(pd.id()), is_soft_roce))
     }
 
     /// Prepares a window of type 1 for a bind to another range, or to none.

@@ -4,46 +4,51 @@
 //! end invalidates ([`BoundWindow`]), bound with a key that the peer returns ([`LentWindow`]), or
 //! owned by a work request and its completion ([`WindowEntry`]).
 
-mod core;
+mod bind_mw;
+mod completion;
+mod data;
+mod invalidate;
+mod mw_bind;
+mod qp;
 mod revocable;
 mod rights;
-mod stale;
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests;
 mod type1;
 
-use std::marker::PhantomData;
-
-pub(crate) use self::core::{Last, Of, Opened, Owner, Range, Window};
+pub use crate::memory::window::WindowEntry;
+pub use bind_mw::BindMw;
+pub use invalidate::{LocalInv, SendWithInv};
+pub use mw_bind::MwBind;
 pub use revocable::Revocable;
 pub use rights::{BindsTo, BindsWindows, Windowed};
-pub(crate) use stale::StaleKeys;
-pub(crate) use type1::sealed::Sealed as IsType1;
 pub use type1::{BoundType1Window, Type1, Type1Window};
 
-use self::core::Known;
+use std::marker::PhantomData;
+
 use crate::counters::queue_counters::QueueCounters;
 use crate::memory::registered::AccessFlags;
+use crate::memory::window::{Known, Last, Of, Window};
 use crate::memory::{Access, RemoteSlice};
 use crate::terms::error::{Error, Refused};
 
 /// An unbound memory window of type 2 (`ibv_alloc_mw`).
 ///
 /// It belongs to one queue pair. Only that queue pair can bind it, and use and invalidate its key
-/// (type 2B, [R19.4](crate::guide::rules#r19-4)). [`BindMw`](crate::wr::BindMw) binds it. Dropping
-/// it deallocates it. Destroying or resetting the queue pair also deallocates its windows, so none
-/// of their keys is valid afterwards.
+/// (type 2B, [R19.4](crate::guide::rules#r19-4)). [`BindMw`](crate::ext::windows::BindMw) binds it.
+/// Dropping it deallocates it. Destroying or resetting the queue pair also deallocates its windows,
+/// so none of their keys is valid afterwards.
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{BoundWindow, MemoryWindow, Windowed};
+/// use proverbs::ext::windows::{BoundWindow, MemoryWindow, Windowed};
 /// profile! { Windows { entry: AnyBuf } } // completions return buffers and windows
 ///
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
 /// #     proverbs::loopback::pair_of::<Windows>()?;
 /// let region = pd.register::<Windowed<LocalWrite>>(4096)?; // it does not have its own key
 /// let window: MemoryWindow = a.alloc_mw()?;
-/// a.post_send(wr::BindMw::<RemoteWrite>::new(window, &region, 0..64)?)?;
+/// a.post_send(ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64)?)?;
 /// let Some(AnyBuf::Window(window)) = proverbs::loopback::poll(&mut cq, 1)?.remove(0) else {
 ///     unreachable!("the completion of a bind has its window");
 /// };
@@ -52,7 +57,7 @@ use crate::terms::error::{Error, Refused};
 /// // The peer, which received `bound.remote()`, writes:
 /// b.post_send(wr::RdmaWrite::inline(b"windowed", bound.remote().write()))?;
 /// # proverbs::loopback::poll(&mut cq, 1)?;
-/// a.post_send(wr::LocalInv::new(bound))?; // the key is no longer valid
+/// a.post_send(ext::windows::LocalInv::new(bound))?; // the key is no longer valid
 /// # let Some(AnyBuf::Window(window)) = proverbs::loopback::poll(&mut cq, 1)?.remove(0) else {
 /// #     unreachable!("the completion of LOCAL_INV has its window");
 /// # };
@@ -67,8 +72,8 @@ pub struct MemoryWindow(pub(crate) Window);
 /// ([R1.8](crate::guide::rules#r1-8)).
 ///
 /// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)).
-/// [`LocalInv`](crate::wr::LocalInv) invalidates the key and returns the window. Dropping or
-/// destroying the window invalidates the key too (`ibv_dealloc_mw`). [`MemoryWindow`] has an
+/// [`LocalInv`](crate::ext::windows::LocalInv) invalidates the key and returns the window. Dropping
+/// or destroying the window invalidates the key too (`ibv_dealloc_mw`). [`MemoryWindow`] has an
 /// example.
 ///
 /// A peer with the key can also invalidate it, with SEND_WITH_INV. LOCAL_INV then fails, and the
@@ -80,7 +85,7 @@ pub struct MemoryWindow(pub(crate) Window);
 pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 
 /// A memory window whose key was lent to a peer, which returns it with
-/// [`SendWithInv`](crate::wr::SendWithInv): see [`lend`](crate::wr::WorkRequest::lend).
+/// [`SendWithInv`](crate::ext::windows::SendWithInv): see [`lend`](crate::wr::WorkRequest::lend).
 ///
 /// [`revoked`](Self::revoked) consumes the completion that reports this, and returns the unbound
 /// window. The region stays registered until the window's next bind has completed, or the window is
@@ -90,39 +95,6 @@ pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 /// already. If the peer does not return the key, drop or destroy the window.
 #[doc(alias = "revoke")]
 pub struct LentWindow(Window);
-
-/// A memory window with its work request, returned by the completion as
-/// [`AnyBuf::Window`](crate::memory::AnyBuf), or by a rejected post.
-///
-/// It contains the kind of work request and whether it succeeded. If BIND_MW or LOCAL_INV failed,
-/// was flushed, or was released without a separate completion, it is unknown whether the window has
-/// a key. You can then only drop or destroy it, which invalidates the key
-/// ([R19.5](crate::guide::rules#r19-5)). If the post was rejected, the window is unchanged.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::memory::Windowed;
-/// # profile! { Windows { entry: AnyBuf } }
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
-/// #     proverbs::loopback::pair_of::<Windows>()?;
-/// let region = pd.register::<Windowed<LocalWrite>>(4096)?;
-/// let mut window = a.alloc_mw()?;
-/// window.set_id(7);
-/// let mut a = a.to_error()?;
-/// a.post_send(wr::BindMw::<RemoteRead>::new(window, &region, 0..64)?)?;
-/// let completion = cq.poll_one()?.ok_or("nothing was flushed")?;
-/// assert!(completion.status().is_err());
-/// let Some(AnyBuf::Window(flushed)) = completion.into_entry() else {
-///     unreachable!("the completion of a bind has its window");
-/// };
-/// assert_eq!(flushed.id(), 7);
-/// let flushed = flushed.into_bound::<RemoteRead>().unwrap_err().into_object();
-/// let flushed = flushed.into_unbound().unwrap_err().into_object();
-/// flushed.destroy()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[repr(transparent)]
-pub struct WindowEntry(pub(crate) Window);
 
 impl MemoryWindow {
     /// Sets your own number, initially 0, which stays with the window: see [`WindowEntry::id`].
@@ -137,7 +109,7 @@ impl<A: Access> BoundWindow<A> {
         slice(&self.0)
     }
 
-    pub(crate) fn into_entry(mut self) -> (WindowEntry, u32) {
+    fn into_entry(mut self) -> (WindowEntry, u32) {
         let core = self.0.core_mut();
         (core.last, core.known) = (Last::Invalidate, Known::Nothing);
         let rkey = core.rkey;
@@ -159,7 +131,7 @@ impl LentWindow {
     /// Whether a message invalidated this key, and not an earlier one with the same number: the
     /// message arrived on the queue pair with this number, and its receive `is_of` the queue with
     /// these names. (Other devices have the same numbers.)
-    pub(crate) fn is_ended_by(
+    fn is_ended_by(
         &self,
         qp_num: u32,
         rkey: Option<u32>,
@@ -174,14 +146,14 @@ impl LentWindow {
     }
 
     /// Returns the unbound window. The completion that names its key has been consumed.
-    pub(crate) fn into_revoked(mut self) -> MemoryWindow {
+    fn into_revoked(mut self) -> MemoryWindow {
         self.0.revoked();
         MemoryWindow(self.0)
     }
 }
 
 impl WindowEntry {
-    /// Returns the bound window, if [`BindMw`](crate::wr::BindMw) with the rights `A` has
+    /// Returns the bound window, if [`BindMw`](crate::ext::windows::BindMw) with the rights `A` has
     /// succeeded, or LOCAL_INV was rejected.
     ///
     /// # Errors
@@ -200,7 +172,7 @@ impl WindowEntry {
         Ok(BoundWindow(self.0, PhantomData))
     }
 
-    /// Returns the lent window, if [`BindMw`](crate::wr::BindMw) with
+    /// Returns the lent window, if [`BindMw`](crate::ext::windows::BindMw) with
     /// [`lend`](crate::wr::WorkRequest::lend) has succeeded.
     ///
     /// # Errors
@@ -215,8 +187,8 @@ impl WindowEntry {
         }
     }
 
-    /// Returns the unbound window, if [`LocalInv`](crate::wr::LocalInv) has succeeded, or a bind
-    /// was rejected.
+    /// Returns the unbound window, if [`LocalInv`](crate::ext::windows::LocalInv) has succeeded, or
+    /// a bind was rejected.
     ///
     /// # Errors
     /// As for [`into_bound`](Self::into_bound).
@@ -239,14 +211,6 @@ impl WindowEntry {
         self.0.id()
     }
 
-    pub(crate) fn completed(&mut self, is_success: bool) {
-        self.0.completed(is_success);
-    }
-
-    pub(crate) fn refused(&mut self) {
-        self.0.refused();
-    }
-
     #[cold]
     fn refuse(self, why: &'static str) -> Refused<Self> {
         let why = match self.0.core().known {
@@ -266,7 +230,7 @@ impl WindowEntry {
 pub(crate) const REMOTE: u32 = AccessFlags::EXPOSES.difference(AccessFlags::MW_BIND).bits();
 
 /// The rights in the type of a window.
-pub(crate) const RIGHTS: u32 = REMOTE | AccessFlags::RELAXED_ORDERING.bits();
+const RIGHTS: u32 = REMOTE | AccessFlags::RELAXED_ORDERING.bits();
 
 fn slice<A: Access>(window: &Window) -> RemoteSlice<A> {
     let core = window.core();

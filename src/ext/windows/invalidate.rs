@@ -2,16 +2,21 @@
 
 #![allow(unsafe_code)] // declares an unsafe constructor
 
-use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
+use super::{BoundWindow, Revocable, WindowEntry};
+use crate::allows::Seal;
 use crate::memory::rights::Access;
-use crate::memory::window::{BoundWindow, Revocable, WindowEntry};
+use crate::profile::{Initiator, Posting};
+use crate::rules::{CreatedFor, InlineOp, IssuedBy, PostOn, SolicitedOp, holds};
 use crate::sys::data::Operands;
 use crate::sys::types::ibv_wr_opcode;
+use crate::terms::transport::{Rc, Xrc};
 use crate::work::address::Connected;
-use crate::work::data::{IntoData, Takes};
+use crate::work::data::{IntoData, Source, Takes};
 use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice, inline};
+use crate::work::opcode::{Opcode, sealed};
 use crate::work::request::{Use, WorkRequest, request};
+use crate::work::wc_opcode::WcOpcode;
 
 /// LOCAL_INV (`IBV_WR_LOCAL_INV`, RC only): invalidates the key of a local memory window.
 ///
@@ -23,7 +28,7 @@ use crate::work::request::{Use, WorkRequest, request};
 ///
 /// It consumes the bound window, so nothing else can name or invalidate its key
 /// ([R1.6](crate::guide::rules#r1-6)). The completion returns the window, ready to be bound again.
-/// [`MemoryWindow`](crate::memory::MemoryWindow) has an example.
+/// [`MemoryWindow`](crate::ext::windows::MemoryWindow) has an example.
 #[doc(alias("IBV_WR_LOCAL_INV", "ibv_wr_local_inv", "IBV_QP_EX_WITH_LOCAL_INV"))]
 #[derive(Clone, Copy, Debug)]
 pub struct LocalInv {
@@ -90,23 +95,23 @@ impl Opcode for LocalInv {
 /// # let region = pd.register::<RemoteWrite>(64)?;
 /// # let window = fabric.open_window(region.remote())?;
 /// # let rkey = window.rkey();
-/// # let told = proverbs::memory::Revocable::new(window).to_bytes();
-/// let lent = proverbs::memory::Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
+/// # let told = proverbs::ext::windows::Revocable::new(window).to_bytes();
+/// let lent = proverbs::ext::windows::Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
 ///
 /// for _ in 0..3 {
 ///     b.post_recv(wr::Recv::empty())?;
 /// }
 /// a.post_send(wr::RdmaWrite::inline(b"the answer", lent.write()))?;
-/// a.post_send(wr::SendWithInv::new(wr::Empty, lent))?; // done with it
+/// a.post_send(ext::windows::SendWithInv::new(wr::Empty, lent))?; // done with it
 /// let mut ended = Vec::new();
 /// while ended.is_empty() {
 ///     cq.poll()?.for_each(|completion| ended.extend(completion.invalidated_rkey()));
 /// }
 /// assert_eq!(ended, [rkey]); // peers cannot write there any more
 /// # assert!(!fabric.close_window(window));
-/// # let again = || proverbs::memory::Revocable::new(window);
-/// # a.post_send(wr::SendWithInv::inline(b"", again()))?;
-/// # let _ = wr::SendWithInv::inline_slice(b"", again());
+/// # let again = || proverbs::ext::windows::Revocable::new(window);
+/// # a.post_send(ext::windows::SendWithInv::inline(b"", again()))?;
+/// # let _ = ext::windows::SendWithInv::inline_slice(b"", again());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias("IBV_WR_SEND_WITH_INV", "ibv_send_wr", "invalidate_rkey", "ibv_wr_send_inv"))]
@@ -176,3 +181,16 @@ impl Opcode for SendWithInv {
 #[diagnostic::do_not_recommend]
 impl InlineOp for SendWithInv {}
 impl SolicitedOp for SendWithInv {}
+
+impl<D: Source> Takes<D> for SendWithInv {
+    const SEAL: Seal = Seal;
+}
+
+holds! {
+    PostOn<Rc>: SendWithInv, LocalInv;
+    PostOn<Xrc>: SendWithInv;
+}
+impl<I: Initiator> IssuedBy<I> for SendWithInv {}
+impl<I: Initiator> IssuedBy<I> for LocalInv {}
+impl<X: Posting> CreatedFor<X> for SendWithInv {}
+impl<X: Posting> CreatedFor<X> for LocalInv {}

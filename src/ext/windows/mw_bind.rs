@@ -4,10 +4,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::bind_mw::{Bind, bind, range_of};
+use super::type1::sealed::Sealed as IsType1;
+use super::{BoundType1Window, Type1};
 use crate::allows::{Allows, call};
 use crate::memory::region::MemoryRegion;
 use crate::memory::rights::Access;
-use crate::memory::window::{BoundType1Window, IsType1, Owner, Type1, Window};
+use crate::memory::window::{Owner, Window};
 use crate::sync::Arc;
 use crate::sys::types::raw::ibv_mw_bind_info;
 use crate::terms::error::Refused;
@@ -18,7 +20,8 @@ use crate::work::flags::SendFlags;
 ///
 /// The completion returns the window as [`AnyBuf::Window`](crate::memory::AnyBuf). So the entry of
 /// the profile must be [`AnyBuf`](crate::memory::AnyBuf), and its signaling
-/// [`SignalAll`](crate::qp::SignalAll). [`Type1Window`](crate::memory::Type1Window) has an example.
+/// [`SignalAll`](crate::qp::SignalAll). [`Type1Window`](crate::ext::windows::Type1Window) has an
+/// example.
 ///
 /// The device chooses the key, so it is not known before the bind has completed
 /// ([R1.8](crate::guide::rules#r1-8)).
@@ -30,11 +33,13 @@ pub struct MwBind<A = ()> {
 
 impl<A: Access> MwBind<A> {
     /// Binds `window` to the bytes `range` of `region` only ([R6.11](crate::guide::rules#r6-11)),
-    /// like [`BindMw::new`](crate::wr::BindMw::new) for type 2 windows. A window that is bound
-    /// already is rebound, which invalidates its old key ([R19.8](crate::guide::rules#r19-8)).
+    /// like [`BindMw::new`](crate::ext::windows::BindMw::new) for type 2 windows. A window that is
+    /// bound already is rebound, which invalidates its old key
+    /// ([R19.8](crate::guide::rules#r19-8)).
     ///
     /// # Errors
-    /// As for [`BindMw::new`](crate::wr::BindMw::new). The error contains the window, unchanged.
+    /// As for [`BindMw::new`](crate::ext::windows::BindMw::new). The error contains the window,
+    /// unchanged.
     pub fn new<W, R, M>(
         window: W,
         region: &MemoryRegion<R, M>,
@@ -80,7 +85,7 @@ impl<A> MwBind<A> {
 
     /// The work request, the owner of the window's object, and whether the device is a software
     /// device of the kernel.
-    pub(crate) fn into_parts(self) -> (Bind<()>, Arc<Owner>, bool) {
+    pub(super) fn into_parts(self) -> (Bind<()>, Arc<Owner>, bool) {
         let core = self.bind.data.0.core();
         let (owner, is_soft_roce) = (core.owner.clone(), core.is_soft_roce);
         (self.bind, owner, is_soft_roce)

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code)] // declares an unsafe method
 
+use super::WindowEntry;
 use crate::memory::entry::AnyBuf;
 use crate::memory::header::Handle;
-use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
 use crate::work::data::{Data, Fits, sealed};
 use crate::work::fault;
@@ -15,7 +15,7 @@ impl sealed::Sealed for WindowEntry {}
 
 impl<M: Limit, I: Limit> Fits<M, I> for WindowEntry {}
 
-impl<C: 'static> crate::work::data::sealed::Of<AnyBuf<C>> for WindowEntry {
+impl<C: 'static> sealed::Of<AnyBuf<C>> for WindowEntry {
     type This = Self;
 }
 

@@ -19,7 +19,7 @@ use crate::memory::{
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::Windowed;
+/// use proverbs::ext::windows::Windowed;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let region: MemoryRegion<Windowed<LocalWrite>> = pd.register(4096)?;
 /// region.write_at(0, b"what a window will show")?;
@@ -33,7 +33,7 @@ pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{BindsWindows, Windowed};
+/// use proverbs::ext::windows::{BindsWindows, Windowed};
 /// fn len<A: BindsWindows>(of: &MemoryRegion<A>) -> usize {
 ///     of.len()
 /// }
@@ -52,8 +52,9 @@ pub trait BindsWindows: Access {}
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{BindsTo, Relaxed, Windowed};
-/// fn may_be_bound<A: BindsTo<R>, R: proverbs::memory::BindsWindows>() {}
+/// use proverbs::ext::windows::{BindsTo, Windowed};
+/// use proverbs::memory::Relaxed;
+/// fn may_be_bound<A: BindsTo<R>, R: proverbs::ext::windows::BindsWindows>() {}
 /// may_be_bound::<RemoteAtomic, Windowed<LocalWrite>>();
 /// may_be_bound::<RemoteWrite, Windowed<Relaxed<LocalWrite>>>();
 /// ```
@@ -61,7 +62,7 @@ pub trait BindsWindows: Access {}
 #[diagnostic::on_unimplemented(
     message = "no memory window has the rights `{Self}`",
     label = "what a window opens, it opens to a peer",
-    note = "bind it as `wr::BindMw::<RemoteRead>`, or with another of a peer's rights"
+    note = "bind it as `ext::windows::BindMw::<RemoteRead>`, or with another of a peer's rights"
 )]
 pub trait BindsTo<R: BindsWindows>: Remote {}
 

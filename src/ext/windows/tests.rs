@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use crate::ext::windows::{BoundWindow, WindowEntry, Windowed};
 use crate::loopback::{self, Fault, Pair, Script};
 use crate::memory::own::{ExternalMemory, Private, Writable};
-use crate::memory::{BoundWindow, WindowEntry, Windowed};
 use crate::post::chain::SendPost;
 use crate::prelude::*;
 use crate::qp::AnyQueuePair;
@@ -53,7 +53,7 @@ fn pair_with_window() -> (Pair<Windows>, BoundWindow<RemoteWrite>, Arc<AtomicUsi
     };
     let region = pair.pd.region::<Windowed<LocalWrite>>().create_in(memory).unwrap();
     let window = pair.a.alloc_mw().unwrap();
-    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
     pair.a.post_send(bind).unwrap();
     drop(region);
     let sent = pair.cq.poll_one().unwrap().unwrap();
@@ -117,7 +117,7 @@ fn a_bind_without_a_completion_of_its_own_proves_nothing() {
         let mut pair = loopback::pair_of::<Ring>().unwrap();
         let region = pair.pd.register::<Windowed<LocalWrite>>(64).unwrap();
         let window = pair.a.alloc_mw().unwrap();
-        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
         let post = SendPost::<Rc, Ring>::new(&mut pair.a.core.send);
         // SAFETY: the bounds of `post_send` hold, except R19.2, which this test breaks.
         unsafe {
@@ -155,6 +155,6 @@ fn a_bind_without_a_completion_of_its_own_proves_nothing() {
 /// The lower 8 bits of a key count and wrap. The others belong to the window.
 #[test]
 fn the_next_key_counts_in_the_lower_bits() {
-    use super::core::next_key;
+    use crate::memory::window::next_key;
     assert_eq!([0x1200, 0x12fe, 0x12ff].map(next_key), [0x1201, 0x12ff, 0x1200]);
 }

@@ -2,10 +2,11 @@
 
 use std::marker::PhantomData;
 
-use super::core::Window;
 use super::{RIGHTS, WindowEntry, slice};
 use crate::device::ProtectionDomain;
+use crate::memory::window::{Of, Owner, Window};
 use crate::memory::{Access, RemoteSlice};
+use crate::sys::window::kind;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::Threads;
 
@@ -19,7 +20,7 @@ use crate::terms::threads::Threads;
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{BoundType1Window, Type1Window, WindowEntry, Windowed};
+/// use proverbs::ext::windows::{BoundType1Window, Type1Window, WindowEntry, Windowed};
 /// profile! { Windows { entry: AnyBuf } } // completions return buffers and windows
 ///
 /// # fn next(cq: &mut CompletionQueue<AnyBuf>) -> Result<WindowEntry, Box<dyn std::error::Error>> {
@@ -32,7 +33,7 @@ use crate::terms::threads::Threads;
 /// #     proverbs::loopback::pair_of::<Windows>()?;
 /// let region = pd.register::<Windowed<LocalWrite>>(4096)?; // it does not have its own key
 /// let window: Type1Window = pd.alloc_mw()?;
-/// a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64)?)?;
+/// a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(window, &region, 0..64)?)?;
 /// let window: WindowEntry = next(&mut cq)?; // from the completion
 /// let bound: BoundType1Window<RemoteWrite> = window.into_bound_type1()?;
 ///
@@ -41,11 +42,11 @@ use crate::terms::threads::Threads;
 /// # proverbs::loopback::poll(&mut cq, 1)?;
 ///
 /// // Other bytes and rights, with another key. The first key is no longer valid.
-/// a.bind_mw(wr::MwBind::<RemoteRead>::new(bound, &region, 64..128)?)?;
+/// a.bind_mw(ext::windows::MwBind::<RemoteRead>::new(bound, &region, 64..128)?)?;
 /// # let window = next(&mut cq)?;
 /// let bound: BoundType1Window<RemoteRead> = window.into_bound_type1()?;
 ///
-/// a.bind_mw(wr::MwBind::unbind(bound))?; // the window has no key now
+/// a.bind_mw(ext::windows::MwBind::unbind(bound))?; // the window has no key now
 /// # let window = next(&mut cq)?;
 /// let window: Type1Window = window.into_type1()?;
 /// # let _ = window;
@@ -58,8 +59,8 @@ pub struct Type1Window(pub(crate) Window);
 ///
 /// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)). Another bind invalidates
 /// the key and assigns the window another one, or none
-/// ([`MwBind::unbind`](crate::wr::MwBind::unbind)). Dropping or destroying the window invalidates
-/// it too. [`Type1Window`] has an example.
+/// ([`MwBind::unbind`](crate::ext::windows::MwBind::unbind)). Dropping or destroying the window
+/// invalidates it too. [`Type1Window`] has an example.
 pub struct BoundType1Window<A: Access>(pub(crate) Window, PhantomData<fn() -> A>);
 
 impl<L: Threads> ProtectionDomain<L> {
@@ -73,7 +74,9 @@ impl<L: Threads> ProtectionDomain<L> {
     /// does not support windows, EINVAL if it does not support type 1, ENOMEM if too many exist.
     #[doc(alias = "ibv_alloc_mw")]
     pub fn alloc_mw(&self) -> Result<Type1Window, Error> {
-        Window::of_domain(self).map(Type1Window)
+        let owner = Owner::alloc(self.handle(), kind::IBV_MW_TYPE_1, "type 1", None)?;
+        let is_soft_roce = self.handle().parents().context.is_soft_roce();
+        Ok(Type1Window(Window::new(owner, Of::Domain(self.id()), is_soft_roce)))
     }
 }
 
@@ -109,8 +112,9 @@ impl WindowEntry {
         Ok(BoundType1Window(entry.0, PhantomData))
     }
 
-    /// Returns the unbound window of type 1, if [`MwBind::unbind`](crate::wr::MwBind::unbind) has
-    /// succeeded, or if the first bind was not posted.
+    /// Returns the unbound window of type 1, if
+    /// [`MwBind::unbind`](crate::ext::windows::MwBind::unbind) has succeeded, or if the first bind
+    /// was not posted.
     ///
     /// # Errors
     /// As for [`into_bound`](Self::into_bound).
@@ -131,12 +135,12 @@ impl WindowEntry {
     }
 }
 
-/// A memory window of type 1, bound or not, for [`MwBind`](crate::wr::MwBind)
+/// A memory window of type 1, bound or not, for [`MwBind`](crate::ext::windows::MwBind)
 /// ([R19.8](crate::guide::rules#r19-8)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{BoundType1Window, Type1, Type1Window};
+/// use proverbs::ext::windows::{BoundType1Window, Type1, Type1Window};
 /// fn may_be_bound<W: Type1>() {}
 /// may_be_bound::<Type1Window>();
 /// may_be_bound::<BoundType1Window<RemoteRead>>(); // to something else
@@ -144,14 +148,14 @@ impl WindowEntry {
 #[diagnostic::on_unimplemented(
     message = "`ibv_bind_mw` binds memory windows of type 1, and no `{Self}`",
     label = "not a window of type 1",
-    note = "`pd.alloc_mw()` makes one; `wr::BindMw` binds those of type 2, which `qp.alloc_mw()` makes"
+    note = "`pd.alloc_mw()` makes one; `ext::windows::BindMw` binds those of type 2, which `qp.alloc_mw()` makes"
 )]
 pub trait Type1: sealed::Sealed {}
 
 impl Type1 for Type1Window {}
 impl<A: Access> Type1 for BoundType1Window<A> {}
 
-pub(crate) mod sealed {
+pub(super) mod sealed {
     use super::*;
 
     pub trait Sealed {

@@ -2,10 +2,11 @@
 
 #![allow(unsafe_code)] // reads the inbox
 
+use super::{LentWindow, MemoryWindow};
 use crate::completion::inbox::Inbox;
 use crate::completion::{Completion, Outcome, Received};
 use crate::counters::queue_counters::QueueCounters;
-use crate::memory::{Entry, LentWindow, MemoryWindow, Owned};
+use crate::memory::{Entry, Owned};
 use crate::sys::types::ibv_wc_flags;
 
 impl LentWindow {
@@ -17,14 +18,14 @@ impl LentWindow {
     /// A completion proves the end of one key, once, so it is consumed. Keys repeat: a window's own
     /// keys after 256 binds, and devices reuse the keys of deallocated windows. An earlier
     /// completion with the same key is never accepted as proof, because
-    /// [`BindMw::new`](crate::wr::BindMw::new) skips such keys. If no key is left, `revoked`
-    /// rejects every completion, and the window can only be dropped or destroyed. That takes 255
-    /// windows with the same upper 24 bits of a key, or 2^20 windows on one receive queue, all of
-    /// them dropped or destroyed while they were bound.
+    /// [`BindMw::new`](crate::ext::windows::BindMw::new) skips such keys. If no key is left,
+    /// `revoked` rejects every completion, and the window can only be dropped or destroyed. That
+    /// takes 255 windows with the same upper 24 bits of a key, or 2^20 windows on one receive
+    /// queue, all of them dropped or destroyed while they were bound.
     ///
     /// The bound region stays registered until the window's next bind has completed, or until the
     /// window is dropped or destroyed: the device checks both ([R6.11](crate::guide::rules#r6-11)).
-    /// [`BindMw`](crate::wr::BindMw) has an example.
+    /// [`BindMw`](crate::ext::windows::BindMw) has an example.
     ///
     /// # Errors
     /// The window and the completion, unchanged.
@@ -47,7 +48,7 @@ impl LentWindow {
 
 impl<E: Entry> Completion<'_, E> {
     /// The key that a received message invalidated, if any
-    /// ([`SendWithInv`](crate::wr::SendWithInv), [R10.3](crate::guide::rules#r10-3)).
+    /// ([`SendWithInv`](crate::ext::windows::SendWithInv), [R10.3](crate::guide::rules#r10-3)).
     ///
     /// On Soft-RoCE it is read from the kernel's flag, which differs from the flag of the C
     /// library.

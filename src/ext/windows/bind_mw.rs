@@ -2,26 +2,28 @@
 
 use std::marker::PhantomData;
 
-use super::{Opcode, WcOpcode, sealed};
+use super::{BindsTo, BindsWindows, MemoryWindow, REMOTE, RIGHTS, Revocable, WindowEntry};
 use crate::allows::{Allows, call};
 use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
-use crate::memory::window::{
-    BindsTo, BindsWindows, Last, MemoryWindow, Opened, REMOTE, RIGHTS, Range, Revocable, Window,
-    WindowEntry,
-};
+use crate::memory::window::{Last, Opened, Range, Window};
+use crate::profile::{Initiator, Posting};
+use crate::rules::{CreatedFor, IssuedBy, PostOn};
 use crate::sync::Arc;
 use crate::sys::data::Operands;
 use crate::sys::memory::ZERO_BASED;
 use crate::sys::types::ibv_wr_opcode;
 use crate::sys::types::raw::{bind_mw_t, ibv_mw_bind_info};
 use crate::terms::error::{Error, Refused};
+use crate::terms::transport::Rc;
 use crate::work::address::Connected;
 use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
+use crate::work::opcode::{Opcode, sealed};
 use crate::work::request::{Use, WorkRequest, request};
+use crate::work::wc_opcode::WcOpcode;
 
 const VERB: &str = "ibv_bind_mw";
 
@@ -37,12 +39,12 @@ const VERB: &str = "ibv_bind_mw";
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{LentWindow, Revocable, Windowed};
+/// use proverbs::ext::windows::{LentWindow, Revocable, Windowed};
 /// # profile! { Windows { entry: AnyBuf } }
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
 /// #     proverbs::loopback::pair_of::<Windows>()?;
 /// let region = pd.register::<Windowed<LocalWrite>>(4096)?;
-/// let bind = wr::BindMw::<RemoteWrite>::new(a.alloc_mw()?, &region, 1024..2048)?.zero_based();
+/// let bind = ext::windows::BindMw::<RemoteWrite>::new(a.alloc_mw()?, &region, 1024..2048)?.zero_based();
 /// let (bind, lent) = bind.lend();
 /// # b.post_recv(wr::Recv::empty())?;
 /// # let tell = wr::SendWithImm::new(wr::Empty, 1);
@@ -59,7 +61,7 @@ const VERB: &str = "ibv_bind_mw";
 /// // The peer invalidates it:
 /// # a.post_recv(wr::Recv::empty())?;
 /// let lent = Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
-/// b.post_send(wr::SendWithInv::new(wr::Empty, lent))?;
+/// b.post_send(ext::windows::SendWithInv::new(wr::Empty, lent))?;
 /// # let mut window = Some(window);
 /// # let mut back = None;
 /// # while back.is_none() {
@@ -174,9 +176,9 @@ impl<A: Access> Bind<A> {
     }
 
     /// Binds the window for a peer that will invalidate it with
-    /// [`SendWithInv`](crate::wr::SendWithInv). Send the slice in a later message in the same queue
-    /// ([R19.3](crate::guide::rules#r19-3)). The completion returns a
-    /// [`LentWindow`](crate::memory::LentWindow).
+    /// [`SendWithInv`](crate::ext::windows::SendWithInv). Send the slice in a later message in the
+    /// same queue ([R19.3](crate::guide::rules#r19-3)). The completion returns a
+    /// [`LentWindow`](crate::ext::windows::LentWindow).
     pub fn lend(mut self) -> (Bind<()>, Revocable<A>) {
         let lent = Revocable::new(self.remote());
         self.data.0.core_mut().last = Last::Lend;
@@ -198,3 +200,8 @@ impl<A> Opcode for BindMw<A> {
         to.bind(self.bind);
     }
 }
+
+#[diagnostic::do_not_recommend]
+impl<A> PostOn<Rc> for BindMw<A> {}
+impl<I: Initiator, A> IssuedBy<I> for BindMw<A> {}
+impl<X: Posting, A> CreatedFor<X> for BindMw<A> {}

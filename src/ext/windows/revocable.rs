@@ -3,8 +3,9 @@
 use crate::allows::{Allows, call};
 use crate::memory::{Access, OutOfBounds, RemoteCell, RemoteSlice, RemoteSpan, ToRead};
 
-/// A slice of a peer's memory that the peer has lent. [`SendWithInv`](crate::wr::SendWithInv)
-/// returns it: the key is then no longer valid ([R1.6](crate::guide::rules#r1-6)).
+/// A slice of a peer's memory that the peer has lent.
+/// [`SendWithInv`](crate::ext::windows::SendWithInv) returns it: the key is then no longer valid
+/// ([R1.6](crate::guide::rules#r1-6)).
 ///
 /// It is not `Clone`, so that a key is not invalidated twice, which would crash the kernel of a
 /// peer with Soft-RoCE (Linux 6.1 to 7.3). If a work request is created from it before and posted
@@ -12,7 +13,7 @@ use crate::memory::{Access, OutOfBounds, RemoteCell, RemoteSlice, RemoteSpan, To
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::Revocable;
+/// use proverbs::ext::windows::Revocable;
 /// let told = Revocable::new(RemoteSlice::<RemoteWrite>::from_parts(0x7f00_0000, 64, 0x1234)).to_bytes();
 /// assert!(RemoteSlice::<RemoteWrite>::from_bytes(&told).is_none()); // it is lent
 /// let lent = Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
@@ -21,16 +22,16 @@ use crate::memory::{Access, OutOfBounds, RemoteCell, RemoteSlice, RemoteSpan, To
 ///
 /// let buf_to = lent.write(); // for RdmaWrite
 /// let second_half_to = lent.slice(32, 32)?.write();
-/// let back = wr::SendWithInv::inline(b"done", lent);
+/// let back = ext::windows::SendWithInv::inline(b"done", lent);
 /// # let _ = (buf_to, second_half_to, back);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// ```compile_fail,E0382
 /// # use proverbs::prelude::*;
-/// # use proverbs::memory::Revocable;
+/// # use proverbs::ext::windows::Revocable;
 /// fn late(lent: Revocable<RemoteWrite>) {
-///     let _ = wr::SendWithInv::inline(b"done", lent);
+///     let _ = ext::windows::SendWithInv::inline(b"done", lent);
 ///     let _ = lent.write(); // it was returned
 /// }
 /// ```
