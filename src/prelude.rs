@@ -38,9 +38,8 @@ pub use crate::{Arena, Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
 pub use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth};
 #[doc(no_inline)]
 pub use crate::qp::{
-    AnyThread, ConnectedInit, ExtendedPosting, InLane, NoReads, NoRq, OrdinaryPosting, OwnRq,
-    QpAccess, RcRtr, RcRts, Reads, Selective, SharedRq, SignalAll, SrdRts, UcRtr, UcRts, UdInit,
-    UdRtr, UdRts,
+    AnyThread, ConnectedInit, InLane, NoReads, NoRq, OrdinaryPosting, OwnRq, QpAccess, RcRtr,
+    RcRts, Reads, Selective, SharedRq, SignalAll, UcRtr, UcRts, UdInit, UdRtr, UdRts,
 };
 #[doc(no_inline)]
 pub use crate::state::{self, Draining, Init, Reset, Rtr, Rts, Sqd, Sqe};
@@ -65,7 +64,7 @@ pub use crate::{Completion, CompletionChannel, CompletionQueue, Outcome};
 
 // Opcodes and types of extensions.
 #[doc(no_inline)]
-pub use crate::ext;
+pub use crate::ext::{self, extended_posting::ExtendedPosting, srd::SrdRts};
 
 // Errors.
 #[doc(no_inline)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too, and each extension below the roof
 /// `ext` is a room of its own.
-const ORDER: [&str; 30] = [
+const ORDER: [&str; 33] = [
     "allows",
     "cold_calls",
     "black_box",
@@ -26,7 +26,10 @@ const ORDER: [&str; 30] = [
     "srq",
     "qp",
     "ext::extended_polling",
+    "ext::extended_posting",
     "ext::windows",
+    "ext::persistence",
+    "ext::srd",
     "ext::device_memory",
     "ext::path_migration",
     "ext::tuning",

@@ -6,6 +6,9 @@
 //! The ui-tests show that the methods require each of them.
 
 use proverbs::diagnostics::*;
+use proverbs::ext::extended_posting::*;
+use proverbs::ext::persistence::*;
+use proverbs::ext::srd::*;
 use proverbs::ext::tuning::{HasRate, TakesEce};
 use proverbs::ext::windows::*;
 use proverbs::ext::xrc::*;

@@ -236,20 +236,6 @@ attributes! {
         /// Without optional attributes.
     }
 
-    /// RTR -> RTS of SRD (ibv_modify_qp(3)), as [`QueuePair::sender`](crate::QueuePair::sender)
-    /// shows.
-    pub struct SrdRts {
-        /// The first PSN to send.
-        pub sq_psn: Psn,
-        /// The Q_Key that a message must carry to be received.
-        pub qkey: Option<QpQkey> = None,
-        /// How often a message is retried if its receiver has no receive posted; forever if `None`.
-        /// Devices that do not support this attribute reject it.
-        pub rnr_retry: Option<RnrRetry> = None,
-    } new {
-        /// Without optional attributes.
-    }
-
     /// SQE -> RTS of UC (ibv_modify_qp(3)): restarts a stopped send queue. [`State`] has an
     /// example.
     ///

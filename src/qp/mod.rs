@@ -93,9 +93,9 @@ use std::sync::Arc;
 
 pub use crate::in_flight::released::Released;
 pub use crate::profile::{
-    AnyThread, DefaultProfile, ExtendedPosting, InLane, Initiator, InitiatorDepth, MoreOps,
-    NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
-    Selective, SharedRq, SignalAll, Signaling, Threads,
+    AnyThread, DefaultProfile, InLane, Initiator, InitiatorDepth, NoDepth, NoReads, NoRq,
+    OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource, Selective, SharedRq, SignalAll,
+    Signaling, Threads,
 };
 pub use crate::sys::attr::qp::{QpAccess, QpAttr, QpQkey};
 #[doc(hidden)] // messages of the compiler name it
@@ -104,14 +104,13 @@ pub use crate::work::limits::{AtLeast, InlineBytes, Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{
     ConnectedInit, ConnectedReinit, Drain, RcReturn, RcRtr, RcRts, RcRtsOptional, RcSqd,
-    RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
+    RtrOptional, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
     UdReturn, UdRtr, UdRts, UdSqd,
 };
 pub use counters::QpCounters;
 pub use depth::{CreatedWith, Depth, OnSrq, QpCreateFlags, WithFlags};
 pub use drain::Drained;
 pub use modify::Transition;
-pub use srd::Sender;
 
 use crate::allows::{Allows, call};
 use crate::completion::WcError;

@@ -22,7 +22,7 @@ use crate::sys::types::ibv_qp_attr;
 use crate::sys::types::ibv_qp_attr_mask as Mask;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
-use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud};
+use crate::terms::transport::{Rc, Transport, Uc, Ud};
 
 /// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
 /// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3)
@@ -84,13 +84,12 @@ transitions! {
     UcReturn: Uc Rts -> Rts, Uc Sqd -> Rts;
     UcResume: Uc Sqe -> Rts;
     UcSqd: Uc Sqd -> Draining;
-    UdInit: Ud Reset -> Init, Srd Reset -> Init;
-    UdReinit: Ud Init -> Init, Srd Init -> Init;
-    UdRtr: Ud Init -> Rtr, Srd Init -> Rtr;
+    UdInit: Ud Reset -> Init;
+    UdReinit: Ud Init -> Init;
+    UdRtr: Ud Init -> Rtr;
     UdRts: Ud Rtr -> Rts;
-    UdReturn: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts, Srd Rts -> Rts;
+    UdReturn: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts;
     UdSqd: Ud Sqd -> Draining;
-    SrdRts: Srd Rtr -> Rts;
     Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining;
 }
 

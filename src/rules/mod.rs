@@ -63,30 +63,27 @@ pub(crate) use holds;
 
 mod created;
 mod on;
-mod srd;
+mod order;
 
 pub(crate) use crate::allows::Seal;
 pub use crate::allows::{Allows, call};
 pub use crate::work::limits::Sges;
 pub use crate::work::opcode::bounds::{InlineOp, PagedIn, SolicitedOp};
 #[doc(hidden)]
-pub use created::{
-    CreateQp, CreatedBy, Creates, EfaCreateQp, ReceivedAs, Serves, StaysWith, TakesFlags,
-};
+pub use created::{CreateQp, CreatedBy, Creates, ReceivedAs, Serves, StaysWith, TakesFlags};
 pub use on::{RecvOn, SendOn, SrqRecvOn};
-pub use srd::{AllowedInList, ForSrd, KeepsOrder, MayFollow, OneElement, TellsOfEach, Writes};
+pub use order::{AllowedInList, KeepsOrder, MayFollow, Writes};
 
 use crate::profile::{
-    ExtendedPosting, Initiator, NoRq, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource,
-    Selective, SharedRq, SignalAll, Signaling,
+    Initiator, NoRq, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource, Selective, SharedRq,
+    SignalAll, Signaling,
 };
 use crate::terms::state::{Draining, Err, Init, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 use crate::work::address::{Connected, Datagram, ToSrq};
 use crate::work::flags::{AlwaysSignaled, Fenced, Plain, Signaled, Unfenced};
 use crate::work::opcode::{
-    AtomicWrite, CmpAndSwp, FetchAndAdd, Flush, Opcode, Paged, RdmaRead, RdmaWrite,
-    RdmaWriteWithImm, Send, SendWithImm,
+    CmpAndSwp, FetchAndAdd, Opcode, Paged, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm,
 };
 
 /// The opcode table of ibv_post_send(3): the opcodes that each transport supports
@@ -100,8 +97,7 @@ use crate::work::opcode::{
 pub trait PostOn<T: Transport>: Opcode {}
 
 holds! {
-    PostOn<Rc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp, FetchAndAdd,
-        Flush, AtomicWrite;
+    PostOn<Rc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp, FetchAndAdd;
     PostOn<Xrc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp,
         FetchAndAdd;
     PostOn<Uc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm;
@@ -226,8 +222,6 @@ impl<I: Initiator, O: IssuedBy<I>, T> IssuedBy<I> for Paged<O, T> {}
 impl IssuedBy<Reads> for RdmaRead {}
 impl IssuedBy<Reads> for CmpAndSwp {}
 impl IssuedBy<Reads> for FetchAndAdd {}
-impl IssuedBy<Reads> for Flush {}
-impl IssuedBy<Reads> for AtomicWrite {}
 
 /// FLUSH and ATOMIC_WRITE require extended posting and a queue pair that was created for them
 /// ([R25.2](crate::guide::rules#r25-2)).
@@ -235,7 +229,7 @@ impl IssuedBy<Reads> for AtomicWrite {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{X}`",
-    note = "FLUSH and ATOMIC_WRITE are in no `ibv_post_send`: use a profile with `posting: ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>`, or with both, `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>`"
+    note = "FLUSH and ATOMIC_WRITE are in no `ibv_post_send`: use a profile with `posting: ExtendedPosting<ext::persistence::Flush>`, `ExtendedPosting<ext::persistence::AtomicWrite>`, or with both, `ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)>`"
 )]
 pub trait CreatedFor<X: Posting>: Opcode {}
 
@@ -247,10 +241,6 @@ impl<X: Posting> CreatedFor<X> for RdmaRead {}
 impl<X: Posting> CreatedFor<X> for CmpAndSwp {}
 impl<X: Posting> CreatedFor<X> for FetchAndAdd {}
 impl<X: Posting, O: CreatedFor<X>, T> CreatedFor<X> for Paged<O, T> {}
-impl CreatedFor<ExtendedPosting<Flush>> for Flush {}
-impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for Flush {}
-impl CreatedFor<ExtendedPosting<AtomicWrite>> for AtomicWrite {}
-impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 
 /// States in which sends can be posted ([R8.19](crate::guide::rules#r8-19)). In SQD they are held,
 /// in ERR flushed.

@@ -5,13 +5,14 @@
 
 use proverbs::ErrorKind;
 use proverbs::completion::{WcOpcode, WcStatus};
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::ext::windows::{
     BindsTo, BoundType1Window, Revocable, Type1, Type1Window, WindowEntry, Windowed,
 };
 use proverbs::memory::Relaxed;
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
-use proverbs::qp::{ExtendedPosting, Max, SignalAll};
+use proverbs::qp::{Max, SignalAll};
 use proverbs::state::QpState;
 
 use crate::support::*;

@@ -3,7 +3,7 @@
 // own either.
 use proverbs::prelude::*;
 use proverbs::qp::CreatedWith;
-use proverbs::rules::{Creates, EfaCreateQp};
+use proverbs::{ext::srd::EfaCreateQp, rules::Creates};
 
 profile! { Served { receive: SharedRq } }
 profile! { Selected { signaling: Selective, posting: ExtendedPosting<Srd> } }

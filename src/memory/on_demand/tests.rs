@@ -1,8 +1,7 @@
 use super::*;
 use crate::device::OdpCaps;
-use crate::memory::{
-    Flushable, Persistent, RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
-};
+use crate::ext::persistence::{Flushable, Persistent};
+use crate::memory::{RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite};
 use crate::provider_tests::{SetControl, device_with};
 use crate::terms::transport::{Rc, Uc, Ud};
 

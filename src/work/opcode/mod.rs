@@ -7,9 +7,7 @@
 
 mod addr;
 mod atomic;
-mod atomic_write;
 pub(crate) mod bounds;
-mod flush;
 mod paged;
 mod read;
 mod send;
@@ -17,9 +15,7 @@ mod write;
 
 pub use addr::{AtomicAddr, ReadAddr, StartsAt, WriteAddr};
 pub use atomic::*;
-pub use atomic_write::*;
 use bounds::{InlineOp, SolicitedOp};
-pub use flush::*;
 pub use paged::*;
 pub use read::*;
 pub use send::*;

@@ -15,6 +15,7 @@ mod generated {
     use proverbs::completion::*;
     use proverbs::device::*;
     use proverbs::ext::path_migration::*;
+    use proverbs::ext::persistence::*;
     use proverbs::ext::windows::*;
     use proverbs::loopback::*;
     use proverbs::memory::*;

@@ -54,6 +54,7 @@ use proverbs::completion::*;
 use proverbs::device::*;
 use proverbs::endpoint;
 use proverbs::ext::path_migration::*;
+use proverbs::ext::persistence::*;
 use proverbs::ext::windows::*;
 use proverbs::loopback::*;
 use proverbs::memory::*;

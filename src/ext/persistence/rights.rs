@@ -15,7 +15,7 @@ use crate::sys::persist::{placement, selectivity};
 
 /// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` ([`Access`]): a peer's FLUSH may make the data
 /// written to the region globally visible ([R25.1](crate::guide::rules#r25-1)).
-/// [`wr::Flush`](crate::wr::Flush) has an example.
+/// [`ext::persistence::Flush`](crate::ext::persistence::Flush) has an example.
 ///
 /// Registration fails on a device without [`FlushGlobal`](crate::device::FlushGlobal).
 #[doc(alias("IBV_ACCESS_FLUSH_GLOBAL", "IBV_FLUSH_GLOBAL", "ibv_placement_type"))]
@@ -31,7 +31,7 @@ pub struct Flushable<A: Remote>(Infallible, PhantomData<A>);
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::Persistent;
+/// use proverbs::ext::persistence::Persistent;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let log = pd.register::<Persistent<RemoteWrite>>(4096)?;
 /// let _ = log.remote().flush_persistent()?; // for the peer, once it knows the slice
@@ -45,7 +45,8 @@ pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{Flushable, GrantsFlush, OutOfBounds, Persistent, RemoteFlush};
+/// use proverbs::ext::persistence::{Flushable, GrantsFlush, Persistent, RemoteFlush};
+/// use proverbs::memory::OutOfBounds;
 /// fn all<A: GrantsFlush>(of: &RemoteSlice<A>) -> Result<RemoteFlush, OutOfBounds> {
 ///     of.flush_global()
 /// }
@@ -64,7 +65,8 @@ pub trait GrantsFlush: Access {}
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{GrantsPersistence, OutOfBounds, Persistent, RemoteFlush};
+/// use proverbs::ext::persistence::{GrantsPersistence, Persistent, RemoteFlush};
+/// use proverbs::memory::OutOfBounds;
 /// fn keep<A: GrantsPersistence>(what: &RemoteSlice<A>) -> Result<RemoteFlush, OutOfBounds> {
 ///     what.flush_persistent()
 /// }
@@ -111,13 +113,13 @@ impl<A: GrantsFlush> GrantsFlush for Windowed<A> {}
 impl<A: GrantsPersistence> GrantsPersistence for Windowed<A> {}
 
 /// The target of a FLUSH: bytes of a peer's region or the whole region, and the placement type.
-/// [`wr::Flush`](crate::wr::Flush) has an example.
+/// [`ext::persistence::Flush`](crate::ext::persistence::Flush) has an example.
 ///
 /// It can be created only from a slice with that right ([R25.1](crate::guide::rules#r25-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{Flushable, RemoteFlush};
+/// use proverbs::ext::persistence::{Flushable, RemoteFlush};
 /// let theirs = RemoteSlice::<Flushable<RemoteWrite>>::from_parts(0x7f00_0000, 4096, 0x1234);
 /// let part: RemoteFlush = theirs.slice(0, 64)?.flush_global()?;
 /// let all: RemoteFlush = part.whole_region();
@@ -127,11 +129,11 @@ impl<A: GrantsPersistence> GrantsPersistence for Windowed<A> {}
 #[doc(alias("IBV_FLUSH_RANGE", "IBV_FLUSH_MR", "ibv_selectivity_level"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteFlush {
-    pub(crate) addr: u64,
-    pub(crate) len: u64,
-    pub(crate) rkey: u32,
-    pub(crate) placement: u8,
-    pub(crate) level: u8,
+    pub(super) addr: u64,
+    pub(super) len: u64,
+    pub(super) rkey: u32,
+    pub(super) placement: u8,
+    pub(super) level: u8,
 }
 
 impl RemoteFlush {
