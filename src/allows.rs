@@ -198,7 +198,7 @@ pub mod call {
         WriteAt
         /// [`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in), also for arenas.
         CreateIn
-        /// [`ImplicitRegion::adopt`](crate::memory::ImplicitRegion::adopt).
+        /// [`ImplicitRegion::adopt`](crate::ext::on_demand::ImplicitRegion::adopt).
         Adopt
         /// `post_send!` for an object without a send queue. No object allows it.
         PostSendMacro

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too, and each extension below the roof
 /// `ext` is a room of its own.
-const ORDER: [&str; 33] = [
+const ORDER: [&str; 34] = [
     "allows",
     "cold_calls",
     "black_box",
@@ -28,6 +28,7 @@ const ORDER: [&str; 33] = [
     "ext::extended_polling",
     "ext::extended_posting",
     "ext::windows",
+    "ext::on_demand",
     "ext::persistence",
     "ext::srd",
     "ext::device_memory",

@@ -7,6 +7,7 @@
 
 use proverbs::diagnostics::*;
 use proverbs::ext::extended_posting::*;
+use proverbs::ext::on_demand::*;
 use proverbs::ext::persistence::*;
 use proverbs::ext::srd::*;
 use proverbs::ext::tuning::{HasRate, TakesEce};

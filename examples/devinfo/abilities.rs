@@ -4,7 +4,7 @@ use proverbs::device::{
     AtomicCap, CqModeration, DeviceAttr, DeviceMemory, FlushGlobal, FlushPersistent,
     MemoryWindows2B, PacketPacing, ResizeSrq, Timestamps,
 };
-use proverbs::memory::OnDemand;
+use proverbs::ext::on_demand::OnDemand;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::rules::HasBothQueues;

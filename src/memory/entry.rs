@@ -3,8 +3,9 @@
 #![allow(unsafe_code)] // turns handles into words and back
 
 use crate::memory::header::{Handle, Header, Word, word};
+use crate::memory::implicit::ImplicitBuf;
 use crate::memory::window::WindowEntry;
-use crate::memory::{AnyList, Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf};
+use crate::memory::{AnyList, Buf, BufList, OpenBuf, ReadOnlyBuf, SharedBuf};
 
 /// The type of buffer that a work request owns while it is posted and that its completion returns.
 /// C uses a `wr_id` instead (ibv_poll_cq(3)).
@@ -142,8 +143,8 @@ pub enum AnyBuf<C: 'static = ()> {
     Window(WindowEntry),
     /// A piece of a region in read-only memory.
     ReadOnlyPiece(ReadOnlyBuf),
-    /// Memory of an implicit region. [`recognize`](crate::memory::ImplicitRegion::recognize)
-    /// restores its type.
+    /// Memory of an implicit region.
+    /// [`recognize`](crate::ext::on_demand::ImplicitRegion::recognize) restores its type.
     Implicit(ImplicitBuf),
 }
 

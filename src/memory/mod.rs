@@ -10,7 +10,7 @@
 //! | **register your own memory** | [`Memory`], the trait for [`create_in`](RegionBuilder::create_in): a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; memory of [devices](crate::ext::device_memory) |
 //! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
 //! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [memory windows](crate::ext::windows), whose keys are invalidated without a deregistration |
-//! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`] for the whole address space |
+//! | **register without pinning** | [on-demand paging](crate::ext::on_demand) |
 //! | **mix kinds on one queue** | [`AnyBuf`], and [`AnyList`] for several in one work request; [`Entry`] and [`Owned`] are the traits of the types that completions return |
 //! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] for a region's rights |
 //! | **handle errors** | [`TooLong`], [`OutOfBounds`], [`JoinError`], [`SplitError`], [`ReregError`] |
@@ -48,7 +48,6 @@ pub(crate) mod header_slab;
 pub(crate) mod implicit;
 pub(crate) mod kept;
 pub(crate) mod null;
-pub(crate) mod on_demand;
 pub(crate) mod opaque;
 pub(crate) mod open_buf;
 pub(crate) mod orphaned;
@@ -71,10 +70,8 @@ pub use any_list::AnyList;
 pub use arena::{Arena, ArenaBuilder};
 pub use buf::{Buf, TooLong};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
-pub use implicit::{Implicit, ImplicitBuf, ImplicitRegion, PagedOps};
 pub use list::{BufList, BufRef};
 pub use null::Null;
-pub use on_demand::{Advice, OnDemand, OnDemandBuilder, OnDemandRegion};
 pub use opaque::Opaque;
 pub use open_buf::OpenBuf;
 pub use own::{

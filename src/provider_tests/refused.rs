@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::SetControl;
 use crate::device::{Can, CqModeration, DeviceMemory, PacketPacing};
+use crate::ext::on_demand::{Advice, OnDemand};
 use crate::ext::tuning::{Moderation, RateLimit};
 use crate::ext::xrc::XrcdFile;
 use crate::loopback::{Fabric, LOOPBACK};
-use crate::memory::{Advice, OnDemand};
 use crate::prelude::*;
 use crate::qp::{AnyQueuePair, Drain, QpCreateFlags, RcReturn};
 use crate::sys::control::Control;

@@ -68,7 +68,7 @@ mod order;
 pub(crate) use crate::allows::Seal;
 pub use crate::allows::{Allows, call};
 pub use crate::work::limits::Sges;
-pub use crate::work::opcode::bounds::{InlineOp, PagedIn, SolicitedOp};
+pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 #[doc(hidden)]
 pub use created::{CreateQp, CreatedBy, Creates, ReceivedAs, Serves, StaysWith, TakesFlags};
 pub use on::{RecvOn, SendOn, SrqRecvOn};
@@ -83,7 +83,7 @@ use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 use crate::work::address::{Connected, Datagram, ToSrq};
 use crate::work::flags::{AlwaysSignaled, Fenced, Plain, Signaled, Unfenced};
 use crate::work::opcode::{
-    CmpAndSwp, FetchAndAdd, Opcode, Paged, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm,
+    CmpAndSwp, FetchAndAdd, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm,
 };
 
 /// The opcode table of ibv_post_send(3): the opcodes that each transport supports
@@ -103,7 +103,6 @@ holds! {
     PostOn<Uc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm;
     PostOn<Ud>: Send, SendWithImm;
 }
-impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
 /// UD and SRD work requests name a destination, XRC work requests a shared receive queue, and other
 /// connected ones neither ([R1.2](crate::guide::rules#r1-2), [R5.1](crate::guide::rules#r5-1),
@@ -218,7 +217,6 @@ impl<I: Initiator> IssuedBy<I> for Send {}
 impl<I: Initiator> IssuedBy<I> for SendWithImm {}
 impl<I: Initiator> IssuedBy<I> for RdmaWrite {}
 impl<I: Initiator> IssuedBy<I> for RdmaWriteWithImm {}
-impl<I: Initiator, O: IssuedBy<I>, T> IssuedBy<I> for Paged<O, T> {}
 impl IssuedBy<Reads> for RdmaRead {}
 impl IssuedBy<Reads> for CmpAndSwp {}
 impl IssuedBy<Reads> for FetchAndAdd {}
@@ -240,7 +238,6 @@ impl<X: Writes> CreatedFor<X> for RdmaWriteWithImm {}
 impl<X: Posting> CreatedFor<X> for RdmaRead {}
 impl<X: Posting> CreatedFor<X> for CmpAndSwp {}
 impl<X: Posting> CreatedFor<X> for FetchAndAdd {}
-impl<X: Posting, O: CreatedFor<X>, T> CreatedFor<X> for Paged<O, T> {}
 
 /// States in which sends can be posted ([R8.19](crate::guide::rules#r8-19)). In SQD they are held,
 /// in ERR flushed.

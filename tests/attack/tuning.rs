@@ -3,9 +3,10 @@
 
 use proverbs::completion::{Direction, WcStatus};
 use proverbs::device::{CqModeration, PacketPacing, Timestamps};
+use proverbs::ext::on_demand::{Advice, OnDemand};
 use proverbs::ext::tuning::{Ece, Moderation};
 use proverbs::loopback::Personality;
-use proverbs::memory::{Advice, Null, OnDemand, OpenBuf};
+use proverbs::memory::{Null, OpenBuf};
 use proverbs::prelude::*;
 
 use crate::support::*;

@@ -2,9 +2,9 @@
 
 use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::{Can, OdpOps};
+use proverbs::ext::on_demand::{Advice, Implicit, ImplicitBuf, OnDemand, OnDemandRegion};
 use proverbs::ext::persistence::Flushable;
 use proverbs::memory;
-use proverbs::memory::{Advice, Implicit, ImplicitBuf, OnDemand, OnDemandRegion};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::transport::Transport;
@@ -247,7 +247,10 @@ fn the_proof_is_for_one_transport() {
 }
 
 /// The proof for these operations. It exists exactly if the device reports them.
-fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Implicit<Rc, O>>> {
+fn implicit<O: ext::on_demand::PagedOps>(
+    dev: &Device,
+    needs: OdpOps,
+) -> Option<Can<Implicit<Rc, O>>> {
     let odp = dev.ctx.query_device_ex().unwrap().odp;
     let can = dev.ctx.abilities().unwrap().can();
     let is_right = by_rule!(dev, "R20.5", loopback: true, rxe: false);

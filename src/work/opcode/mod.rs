@@ -8,7 +8,6 @@
 mod addr;
 mod atomic;
 pub(crate) mod bounds;
-mod paged;
 mod read;
 mod send;
 mod write;
@@ -16,7 +15,6 @@ mod write;
 pub use addr::{AtomicAddr, ReadAddr, StartsAt, WriteAddr};
 pub use atomic::*;
 use bounds::{InlineOp, SolicitedOp};
-pub use paged::*;
 pub use read::*;
 pub use send::*;
 pub use write::*;

@@ -53,6 +53,7 @@ use proverbs::bounded::*;
 use proverbs::completion::*;
 use proverbs::device::*;
 use proverbs::endpoint;
+use proverbs::ext::on_demand::*;
 use proverbs::ext::path_migration::*;
 use proverbs::ext::persistence::*;
 use proverbs::ext::windows::*;

@@ -1,6 +1,14 @@
 //! On-demand regions: their pages are not pinned. The device faults them in on access.
+//! [`OnDemandRegion`] and [`ImplicitRegion`] have examples.
 
 // No model: it only returns a word of open memory to the program as an atomic.
+
+mod implicit;
+mod paged;
+
+pub use crate::memory::implicit::ImplicitBuf;
+pub use implicit::{Implicit, ImplicitRegion, PagedOps};
+pub use paged::{Paged, PagedIn};
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -74,7 +82,7 @@ const fn needs(access: u32) -> OdpOps {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::{device::Can, memory::{Advice, OnDemand, OnDemandRegion}};
+/// use proverbs::{device::Can, ext::on_demand::{Advice, OnDemand, OnDemandRegion}};
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
 /// #     proverbs::loopback::pair()?;
 /// let can: Option<Can<OnDemand<Rc, RemoteWrite>>> = context.abilities()?.can();

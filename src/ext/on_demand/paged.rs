@@ -2,26 +2,29 @@
 
 use std::marker::PhantomData;
 
-use super::bounds::PagedIn;
-use super::{
-    Opcode, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SolicitedOp, StartsAt, WcOpcode, sealed,
-};
+use super::implicit::of_ops;
+use super::{ImplicitBuf, PagedOps};
 use crate::allows::{Allows, call};
 use crate::device::OdpOps;
-use crate::memory::implicit::{ImplicitBuf, PagedOps, of_ops};
+use crate::profile::{Initiator, Posting};
+use crate::rules::{CreatedFor, IssuedBy, PostOn, SolicitedOp};
 use crate::sys::data::Operands;
 use crate::terms::transport::Transport;
+use crate::work::opcode::{
+    Opcode, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, StartsAt, sealed,
+};
 use crate::work::request::{Use, WorkRequest, request};
+use crate::work::wc_opcode::WcOpcode;
 
-/// The opcode `O` with a buffer of an [`ImplicitRegion`](crate::memory::ImplicitRegion), for queue
-/// pairs of the transport `T`, which the region's proof is for
+/// The opcode `O` with a buffer of an [`ImplicitRegion`](crate::ext::on_demand::ImplicitRegion),
+/// for queue pairs of the transport `T`, which the region's proof is for
 /// ([R20.6](crate::guide::rules#r20-6)).
 ///
 /// Created with `paged` of the opcodes:
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::memory::{Implicit, ImplicitBuf};
+/// use proverbs::ext::on_demand::{Implicit, ImplicitBuf};
 /// type Both = (wr::Send, wr::RdmaWrite);
 /// profile! { Sender { entry: ImplicitBuf<Rc, Both> } }
 ///
@@ -33,7 +36,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// # for _ in 0..3 { b.post_recv(wr::Recv::empty())?; }
 /// let all = pd.register_implicit::<Rc, Both>(&can)?;
 /// let table = all.adopt(b"one two".to_vec())?;
-/// let first: wr::WorkRequest<wr::Paged<wr::RdmaWrite, Rc>, _> =
+/// let first: wr::WorkRequest<ext::on_demand::Paged<wr::RdmaWrite, Rc>, _> =
 ///     wr::RdmaWrite::paged(table.part(..3)?, at);
 /// post_send!(a, [first, wr::RdmaWriteWithImm::paged(table.clone(), at, 7)])?;
 /// a.post_send(wr::Send::paged(table.part(..0)?))?; // (the peer's receive is empty)
@@ -160,3 +163,16 @@ impl PagedIn<RdmaWrite> for RdmaWrite {}
 impl PagedIn<(Send, RdmaWrite)> for Send {}
 #[diagnostic::do_not_recommend]
 impl PagedIn<(Send, RdmaWrite)> for RdmaWrite {}
+
+/// Memory of an implicit region can be posted with the operations that the region's proof covers
+/// ([R20.6](crate::guide::rules#r20-6)).
+#[diagnostic::on_unimplemented(
+    message = "memory of this implicit region is not posted by `{Self}`",
+    label = "the region was made for `{X}`",
+    note = "a device may lack the one or the other in memory on demand: ask it for both, `Can<Implicit<Rc, (wr::Send, wr::RdmaWrite)>>`, and give that to `register_implicit`"
+)]
+pub trait PagedIn<X: PagedOps>: Opcode {}
+
+impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
+impl<I: Initiator, O: IssuedBy<I>, T> IssuedBy<I> for Paged<O, T> {}
+impl<X: Posting, O: CreatedFor<X>, T> CreatedFor<X> for Paged<O, T> {}
