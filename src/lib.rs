@@ -98,6 +98,7 @@
 //! | exchanging addresses, connecting | [`endpoint`] |
 //! | connections by rdma_cm, and the calls of rdma_verbs.h | [`cm`] |
 //! | which work request may be posted where | [`rules`] |
+//! | extensions: windows, XRC, SRD, on-demand paging, FLUSH, device memory and others | [`ext`] |
 //! | tests, and programs without hardware | [`loopback`], [`loopback::pair`] |
 //!
 //! # Features

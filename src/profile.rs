@@ -288,16 +288,16 @@ pub trait Posting: sealed::Sealed + 'static {
     /// Checks that the device has the additional operations among `send_ops`. Providers may create
     /// a queue pair for them even if it does not.
     #[doc(hidden)]
-    fn check(_: &Context, _verb: &'static str, _send_ops: u64) -> Result<(), Error> {
-        Ok(())
-    }
+    const CHECK: CheckOps = |_, _, _| Ok(());
 
     /// Explains why a queue pair cannot be created for these operations.
     #[doc(hidden)]
-    fn why_not(_send_ops: u64) -> String {
-        String::new()
-    }
+    const WHY_NOT: fn(u64) -> String = |_| String::new();
 }
+
+/// A check of a device, for a verb and its `send_ops`.
+pub(crate) type CheckOps = fn(&Context, &'static str, u64) -> Result<(), Error>;
+
 impl Posting for OrdinaryPosting {
     type Verb = PostSend;
     const IS_EXTENDED: bool = false;

@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the lowest up. Files at the top of `src` are rooms too, and each extension below the roof
-/// `ext` is a room of its own.
+/// From the lowest up. Files at the top of `src` are rooms too, and so is each folder of `src/ext`.
 const ORDER: [&str; 34] = [
     "allows",
     "cold_calls",
@@ -63,6 +62,14 @@ fn files(folder: &Path, extension: &str, all: &mut Vec<PathBuf>) {
     }
 }
 
+/// The text before the first test module in it. (Declarations of test files stay.)
+fn without_tests(text: &str) -> &str {
+    let heads =
+        ["\n#[cfg(test)]\nmod tests {", "\n#[cfg(all(test, feature = \"loopback\"))]\nmod tests {"];
+    let end = heads.iter().filter_map(|head| text.find(head)).min();
+    &text[..end.unwrap_or(text.len())]
+}
+
 /// The rooms that a file names by `crate::room::`, outside comments and macros that users expand.
 fn named(text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -98,9 +105,7 @@ fn each_room_imports_only_from_those_below() {
         }
         let here = place(&room).unwrap_or_else(|| panic!("src/{room} is in no order"));
         let text = fs::read_to_string(&path).unwrap();
-        let tests = ["\n#[cfg(test)]\nmod ", "\n#[cfg(all(test, feature = \"loopback\"))]\nmod "];
-        let end = tests.iter().filter_map(|tests| text.find(tests)).min();
-        let code = &text[..end.unwrap_or(text.len())];
+        let code = without_tests(&text);
         let above = named(code).into_iter().filter(|name| place(name).is_some_and(|at| at > here));
         wrong.extend(above.map(|name| format!("{} names {name}", path.display())));
     }
@@ -123,9 +128,7 @@ fn modules_of_the_loopback() -> BTreeMap<String, String> {
             _ => parts.join("::"),
         };
         let text = fs::read_to_string(&path).unwrap();
-        let tests = ["\n#[cfg(test)]\nmod ", "\n#[cfg(all(test, feature = \"loopback\"))]\nmod "];
-        let end = tests.iter().filter_map(|tests| text.find(tests)).min();
-        let code = &text[..end.unwrap_or(text.len())];
+        let code = without_tests(&text);
         let lines = code.lines().map(|line| line.split("//").next().unwrap());
         modules.entry(name).or_default().extend(lines.flat_map(|line| [line, "\n"]));
     }

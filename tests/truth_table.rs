@@ -10,7 +10,7 @@ use proverbs::ext::extended_posting::*;
 use proverbs::ext::on_demand::*;
 use proverbs::ext::persistence::*;
 use proverbs::ext::srd::*;
-use proverbs::ext::tuning::{HasRate, TakesEce};
+use proverbs::ext::tuning::*;
 use proverbs::ext::windows::*;
 use proverbs::ext::xrc::*;
 use proverbs::memory::*;

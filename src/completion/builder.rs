@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 
 use crate::allows::{Allows, call};
 use crate::completion::counted::Counts;
-use crate::completion::create;
 use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::device::{CompVector, Context, Lane};
 use crate::memory::Entry;
@@ -52,11 +51,11 @@ use crate::terms::threads::{AnyThread, InLane, Threads};
 #[doc(alias("ibv_cq_init_attr_ex", "ibv_cq_init_attr_mask", "IBV_CQ_INIT_ATTR_MASK_FLAGS"))]
 #[doc(alias = "cq_context")]
 pub struct CqBuilder<'a, L: Threads = AnyThread, F = NoFields, C = NoChannel> {
-    context: Context,
-    cqe: u32,
-    counts: Counts,
-    events: Option<&'a CompletionChannel>,
-    on: Option<&'a CompVector>,
+    pub(crate) context: Context,
+    pub(crate) cqe: u32,
+    pub(crate) counts: Counts,
+    pub(crate) events: Option<&'a CompletionChannel>,
+    pub(crate) on: Option<&'a CompVector>,
     _chosen: PhantomData<(L, F, C)>,
 }
 
@@ -248,15 +247,6 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
         let CqBuilder { context, cqe, counts, events, on, .. } = self;
         CqBuilder { context, cqe, counts, events, on, _chosen: PhantomData }
     }
-
-    /// Creates the completion queue, for the adapter of extra fields if these are given.
-    pub(crate) fn create_with<E: Entry>(
-        &self,
-        fields: Option<create::Fields>,
-    ) -> Result<CompletionQueue<E, L>, Error> {
-        let CqBuilder { context, cqe, counts, events, on, .. } = self;
-        CompletionQueue::create(context, *cqe, *events, *on, fields, *counts)
-    }
 }
 
 impl<L: Threads, C> CqBuilder<'_, L, NoFields, C> {
@@ -271,7 +261,8 @@ impl<L: Threads, C> CqBuilder<'_, L, NoFields, C> {
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     #[doc(alias("ibv_create_cq", "cqe"))]
     pub fn create<E: Entry>(self) -> Result<CompletionQueue<E, L>, Error> {
-        self.create_with(None)
+        let CqBuilder { context, cqe, counts, events, on, .. } = self;
+        CompletionQueue::create(&context, cqe, events, on, None, counts)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Extensions: parts of the verbs that most programs do not use.
 //!
-//! An extension has its own types, opcodes and methods, in a module of its own. The rest of the
-//! crate contains only what its rules, posts and completions need to know about it, such as a row
-//! in a table of opcodes. The methods are those of the core's types, so they need no import.
+//! An extension has its own types, opcodes and methods, in a separate module. The rest of the crate
+//! contains only what its rules, posts and completions need to know about it, such as a row in a
+//! table of opcodes. The methods belong to types of the core, so they need no import.
 //!
 //! | extension | for | needs | design |
 //! |---|---|---|---|

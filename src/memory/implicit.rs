@@ -21,10 +21,3 @@ pub struct ImplicitBuf<T = (), O = ()>(
     pub(crate) OwningHandle,
     pub(crate) PhantomData<fn() -> (T, O)>,
 );
-
-impl<T, O> ImplicitBuf<T, O> {
-    /// The same handle, without the types of its transport and operations.
-    pub(crate) fn untold(self) -> ImplicitBuf {
-        ImplicitBuf(self.0, PhantomData)
-    }
-}

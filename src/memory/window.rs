@@ -11,10 +11,7 @@
 
 #![allow(unsafe_code)] // a handle that travels as a word
 
-mod stale;
-
-pub(crate) use stale::StaleKeys;
-
+use std::collections::HashSet;
 use std::ffi::c_int;
 use std::ptr;
 
@@ -140,6 +137,15 @@ impl Owner {
         // SAFETY: the object is live while its owner has it. The verb that writes the key does so
         // under the lock, which is held.
         lock(&self.mw).as_ref().map_or(0, |mw| unsafe { (*mw.as_ptr()).rkey })
+    }
+
+    /// Stores the new key in the C object, which C leaves to the program (ibv_post_send(3)).
+    fn update(&self, mw: *mut ibv_mw, rkey: u32) {
+        if lock(&self.mw).is_some() {
+            // SAFETY: the object is live while its owner has it, and the lock is held. Providers
+            // write the field only in `ibv_bind_mw`, which is for windows of type 1.
+            unsafe { (*mw).rkey = rkey };
+        }
     }
 }
 
@@ -470,17 +476,6 @@ impl Window {
     }
 }
 
-impl Owner {
-    /// Stores the new key in the C object, which C leaves to the program (ibv_post_send(3)).
-    fn update(&self, mw: *mut ibv_mw, rkey: u32) {
-        if lock(&self.mw).is_some() {
-            // SAFETY: the object is live while its owner has it, and the lock is held. Providers
-            // write the field only in `ibv_bind_mw`, which is for windows of type 1.
-            unsafe { (*mw).rkey = rkey };
-        }
-    }
-}
-
 impl Drop for Core {
     fn drop(&mut self) {
         match self.owner.end() {
@@ -497,4 +492,108 @@ impl Drop for Core {
 /// The next key of a window: the program increments the lower 8 bits (`ibv_inc_rkey`).
 pub(crate) fn next_key(rkey: u32) -> u32 {
     rkey & !0xff | rkey.wrapping_add(1) & 0xff
+}
+
+// The keys that a completion may still name although their windows are gone.
+//
+// A completion reports that a peer's message invalidated a key. A key has 32 bits and repeats: its
+// lower byte wraps after 256 binds, and devices reuse the upper bytes for another window. A
+// completion from an earlier life of the same key must not count as proof for a later one.
+//
+// At most one message ends each life of a key, so at most one completion names it. In two cases no
+// such completion is left: `LentWindow::revoked` consumed it, or a LOCAL_INV succeeded, which
+// shows that no message had invalidated the key. In all other cases there may be one, in a
+// completion queue or held by the program. Such keys are kept here, one set for each receive
+// queue, and are not bound again.
+
+/// The keys that a completion of one receive queue may name, and that no longer belong to a window.
+#[derive(Default)]
+pub(crate) struct StaleKeys(Mutex<HashSet<u32>>);
+
+/// The maximum number of keys to keep. Beyond it, every key counts as stale.
+const MOST: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 1 << 20 };
+
+impl StaleKeys {
+    pub(crate) fn add(&self, key: u32) {
+        let mut keys = lock(&self.0);
+        if keys.len() < MOST {
+            keys.insert(key);
+        }
+    }
+
+    /// The key that a window binds after `last`: the next one in its lower byte that is neither
+    /// stale nor `last`. `Err` with the next one if all are stale.
+    pub(crate) fn after(&self, last: u32) -> Result<u32, u32> {
+        let keys = lock(&self.0);
+        let nth = |n: u32| last & !0xff | last.wrapping_add(n) & 0xff;
+        if keys.is_empty() {
+            return Ok(nth(1));
+        }
+        let is_fresh = |key: &u32| keys.len() < MOST && !keys.contains(key);
+        (1..256).map(nth).find(is_fresh).ok_or(nth(1))
+    }
+}
+
+/// The memory windows of a queue pair.
+#[derive(Default)]
+pub(crate) struct Windows {
+    /// All windows of type 2. Some may be gone.
+    pub all: Vec<std::sync::Weak<Owner>>,
+    /// The keys that completions of its receives may still report, once it has had windows.
+    pub stale_keys: Option<Arc<StaleKeys>>,
+    /// Windows that ended. Their regions may run the program's code when dropped, which may panic.
+    /// So they are dropped where the queue pair is consistent, or gone.
+    pub ended: Vec<handle::Mw>,
+}
+
+impl Windows {
+    /// Deallocates the windows: the queue pair is about to be destroyed, or was reset. Windows that
+    /// the device refuses to deallocate stay alive, and stay in the list. The others move to
+    /// `ended`.
+    pub fn end(&mut self) {
+        let ended = &mut self.ended;
+        self.all.retain(|window| match window.upgrade().map(|window| window.end()) {
+            Some(Err(_)) => true,
+            Some(Ok(mw)) => {
+                ended.extend(mw);
+                false
+            }
+            None => false,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stale_keys_are_skipped() {
+        let stale = StaleKeys::default();
+        assert_eq!(stale.after(0x1ff), Ok(0x100));
+        for key in [0x100, 0x101, 0x203] {
+            stale.add(key);
+        }
+        assert_eq!((stale.after(0x1ff), stale.after(0x202)), (Ok(0x102), Ok(0x204)));
+    }
+
+    /// With 255 stale keys one is left, unless it was bound last.
+    #[test]
+    fn a_window_may_have_no_fresh_key() {
+        let stale = StaleKeys::default();
+        (0x301..0x400).for_each(|key| stale.add(key));
+        assert_eq!((stale.after(0x301), stale.after(0x300)), (Ok(0x300), Err(0x301)));
+        stale.add(0x300);
+        assert_eq!(stale.after(0x3ff), Err(0x300));
+        assert_eq!(stale.after(0x4ff), Ok(0x400)); // a key of another window
+    }
+
+    /// The set is bounded. If it is full, every key counts as stale.
+    #[test]
+    fn a_full_set_trusts_no_key() {
+        let stale = StaleKeys::default();
+        (0..2 * MOST as u32).for_each(|n| stale.add(n << 8));
+        assert_eq!(lock(&stale.0).len(), MOST);
+        assert_eq!(stale.after(0xffff_ff00), Err(0xffff_ff01));
+    }
 }

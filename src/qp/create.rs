@@ -72,7 +72,7 @@ pub(crate) fn create<T: Transport, P: Profile>(
     let ends = [send_cq.queue(VERB)?, recv_cq.queue(VERB)?];
     let ends @ [send_cq, recv_cq] = ends.each_ref();
     check_context::<T, P>(VERB, &context, ends)?;
-    P::Posting::check(&context, verb, send_ops)?;
+    (P::Posting::CHECK)(&context, verb, send_ops)?;
     let sends = bookable(depth.send)? + SENTINEL;
     let receives = bookable(depth.recv)?;
 
@@ -157,7 +157,7 @@ pub(crate) fn create<T: Transport, P: Profile>(
             }
             asked.push_str(&match errno {
                 _ if !T::ORDERED => srd::why(send_ops, errno, &context.handle),
-                libc::EOPNOTSUPP if send_ops != 0 => P::Posting::why_not(send_ops),
+                libc::EOPNOTSUPP if send_ops != 0 => (P::Posting::WHY_NOT)(send_ops),
                 _ => String::new(),
             });
             return Err(of_creation(verb, errno, asked));

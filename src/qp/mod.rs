@@ -76,14 +76,12 @@ mod depth;
 mod foreign;
 mod limit;
 mod multicast;
-mod path;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
 mod srd;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 mod unchecked;
-mod window;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -123,6 +121,7 @@ use crate::device::{AddressHandle, AhIndex, Context};
 use crate::in_flight::InFlight;
 use crate::memory::Entry;
 use crate::memory::orphaned::reclaim_everything;
+use crate::memory::window::Windows;
 use crate::post::queue::{RecvQueue, SendInFlight, SendQueue};
 use crate::srq::SrqCore;
 use crate::sys::ah_table::AhTable;
@@ -217,7 +216,7 @@ pub(crate) struct Aside {
     /// The multicast groups that it is attached to.
     pub groups: Vec<multicast::Attachment>,
     /// Its memory windows.
-    pub windows: window::Windows,
+    pub windows: Windows,
     pub handle: handle::Qp,
 }
 
@@ -296,7 +295,7 @@ impl<P: Profile> Core<P> {
     /// of them.
     fn end_dependents(&mut self) -> bool {
         self.detach_all();
-        self.end_windows();
+        self.windows.end();
         self.windows.all.is_empty()
     }
 

@@ -163,7 +163,7 @@ impl<P: Profile> Core<P> {
         let counters = counters::<P>("ibv_modify_qp", self.counters.pd)?;
         self.moves_by_hand(QpState::Reset)?;
         self.move_to(from, QpState::Reset)?;
-        self.end_windows();
+        self.windows.end();
         let windows = std::mem::take(&mut self.windows.ended);
         let (entries, quiet) = self.renew(counters);
         Ok(Rest { _windows: windows, _entries: entries, quiet })

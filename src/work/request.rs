@@ -419,7 +419,7 @@ single!(SharedBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Shared);
 single!(OpenBuf as OpenBuf, [], false, |buf| buf);
 single!(ImplicitBuf<T, O> as ImplicitBuf<T, O>, [T: 'static, O: 'static], false, |buf| buf);
 single!(ImplicitBuf<T, O> as AnyBuf<C>, [T: 'static, O: 'static, C: 'static], false, |buf| {
-    AnyBuf::Implicit(buf.untold())
+    AnyBuf::Implicit(ImplicitBuf(buf.0, PhantomData))
 });
 single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
 single!(Buf<C> as AnyList<C>, [C: 'static], true, AnyList::from);

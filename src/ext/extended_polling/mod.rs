@@ -223,7 +223,9 @@ impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
     pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
         let wc_flags = wc_flags::OURS | F::WC_FLAGS;
         let fields = create::Fields { wc_flags, adapter: Extended::new::<FieldsOf<F>> };
-        self.create_with(Some(fields)).map(CompletionQueueEx::of)
+        let CqBuilder { context, cqe, counts, events, on, .. } = self;
+        CompletionQueue::create(&context, cqe, events, on, Some(fields), counts)
+            .map(CompletionQueueEx::of)
     }
 }
 

@@ -3,27 +3,26 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-use crate::device::Context;
-use crate::profile::{Posting, sealed};
+use crate::profile::{CheckOps, Posting, sealed};
 use crate::rules::Writes;
 use crate::sys::data::Verb;
 use crate::sys::session::Session;
 use crate::sys::types::{ibv_qp, ibv_send_wr};
-use crate::terms::error::Error;
 
 /// Sends are posted in sessions, from `ibv_wr_start` to `ibv_wr_complete` (ibv_wr_post(3);
-/// `posting` of a [`Profile`]).
+/// `posting` of a [`Profile`](crate::Profile)).
 ///
 /// `ibv_post_send` does not support FLUSH and ATOMIC_WRITE. Name these operations to create a queue
 /// pair for them: `ExtendedPosting<ext::persistence::Flush>` and so on ([`MoreOps`];
 /// [R25.2](crate::guide::rules#r25-2)).
 ///
 /// Each post is one session, of one work request or of a list. Methods, work requests, completions
-/// and the returned buffers of a failed post are the same as with [`OrdinaryPosting`]. A device
-/// rejects a session as a whole, so [`accepted`](crate::PostError::accepted) is 0 then
-/// ([R15.6](crate::guide::rules#r15-6)). The queue pair is created with `ibv_create_qp_ex`, for the
-/// operations that its transport and profile may post ([R15.1](crate::guide::rules#r15-1)).
-/// EOPNOTSUPP means that the device does not support such queue pairs.
+/// and the returned buffers of a failed post are the same as with
+/// [`OrdinaryPosting`](crate::qp::OrdinaryPosting). A device rejects a session as a whole, so
+/// [`accepted`](crate::PostError::accepted) is 0 then ([R15.6](crate::guide::rules#r15-6)). The
+/// queue pair is created with `ibv_create_qp_ex`, for the operations that its transport and profile
+/// may post ([R15.1](crate::guide::rules#r15-1)). EOPNOTSUPP means that the device does not support
+/// such queue pairs.
 ///
 /// On Soft-RoCE, a list with a work request of several elements is posted with `ibv_post_send`,
 /// because its provider sends wrong bytes for them in a session
@@ -57,21 +56,15 @@ impl<O: MoreOps> Posting for ExtendedPosting<O> {
     type Verb = O::Verb;
     const IS_EXTENDED: bool = true;
     const MORE_OPS: u64 = O::FLAGS;
-
-    fn check(context: &Context, verb: &'static str, send_ops: u64) -> Result<(), Error> {
-        O::check(context, verb, send_ops)
-    }
-
-    fn why_not(send_ops: u64) -> String {
-        O::why_not(send_ops)
-    }
+    const CHECK: CheckOps = O::CHECK;
+    const WHY_NOT: fn(u64) -> String = O::WHY_NOT;
 }
 
 /// The additional operations of a queue pair of [`ExtendedPosting`], beyond the operations of
-/// `ibv_post_send`: none (`()`), [`ext::persistence::Flush`](Flush),
-/// [`ext::persistence::AtomicWrite`](AtomicWrite), or both. For SRD, use [`Srd`], or [`Srd`] with
-/// RDMA WRITE, which older devices lack ([R25.2](crate::guide::rules#r25-2),
-/// [R27.2](crate::guide::rules#r27-2)).
+/// `ibv_post_send`: none (`()`), [`Flush`](crate::ext::persistence::Flush),
+/// [`AtomicWrite`](crate::ext::persistence::AtomicWrite), or both. For SRD, use
+/// [`Srd`](crate::transport::Srd), or `Srd` with RDMA WRITE, which older devices lack
+/// ([R25.2](crate::guide::rules#r25-2), [R27.2](crate::guide::rules#r27-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -99,18 +92,15 @@ pub trait MoreOps: sealed::Sealed + 'static {
     #[doc(hidden)]
     type Verb: Verb<Object = ibv_qp, Wr = ibv_send_wr>;
 
-    /// [`Posting::check`].
+    /// [`Posting::CHECK`].
     #[doc(hidden)]
-    fn check(_: &Context, _verb: &'static str, _send_ops: u64) -> Result<(), Error> {
-        Ok(())
-    }
+    const CHECK: CheckOps = |_, _, _| Ok(());
 
-    /// [`Posting::why_not`].
+    /// [`Posting::WHY_NOT`].
     #[doc(hidden)]
-    fn why_not(_send_ops: u64) -> String {
-        let instead = "use a profile with `OrdinaryPosting`";
-        format!(": the device has no such extended posting, {instead}")
-    }
+    const WHY_NOT: fn(u64) -> String = |_| {
+        ": the device has no such extended posting, use a profile with `OrdinaryPosting`".into()
+    };
 }
 
 impl sealed::Sealed for () {}

@@ -31,7 +31,7 @@ const REGISTER: &str = "ibv_reg_mr";
 const ADVISE: &str = "ibv_advise_mr";
 
 /// Peers can use the rights `A` over the transport `T` in on-demand memory: an
-/// [`Ability`](crate::device::Ability) for [`on_demand`](RegionBuilder::on_demand).
+/// [`Ability`] for [`on_demand`](RegionBuilder::on_demand).
 ///
 /// A device has it if `odp_caps` includes RDMA WRITE, READ, atomics and FLUSH for the transport, as
 /// far as `A` grants them. UD does not support any of these. ATOMIC_WRITE does not have its own
@@ -232,7 +232,7 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
     /// Copies bytes out: see [`MemoryRegion::read_at`].
     ///
     /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region.
+    /// [`OutOfBounds`] if the bytes are not all inside the region.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         self.region.read_at(offset, out)
     }
@@ -240,7 +240,7 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
     /// Copies bytes in: see [`MemoryRegion::write_at`].
     ///
     /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region.
+    /// [`OutOfBounds`] if the bytes are not all inside the region.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
     where
         MemoryRegion<A, M>: Allows<call::WriteAt>,
@@ -251,7 +251,7 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
     /// Returns the 8 bytes at `offset` as an atomic: see [`MemoryRegion::cell`].
     ///
     /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
+    /// [`OutOfBounds`] if the bytes are not all inside the region, or
     /// if their address is not a multiple of 8.
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where

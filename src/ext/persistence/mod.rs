@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use crate::device::{Ability, Context, DeviceAttrEx, FlushGlobal, FlushPersistent, attr_ex};
 use crate::ext::extended_posting::{ExtendedPosting, MoreOps};
 use crate::memory::remote::WriteCell;
-use crate::profile::{self, Reads};
+use crate::profile::{self, CheckOps, Reads};
 use crate::rules::{CreatedFor, IssuedBy, PostOn, Writes, holds};
 use crate::sys::data::{AtomicArm, Operands};
 use crate::sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t};
@@ -29,7 +29,7 @@ use crate::work::wc_opcode::WcOpcode;
 /// two rights: of the region's key, and of its queue pair
 /// ([`QpAccess::FLUSH_GLOBAL`](crate::qp::QpAccess::FLUSH_GLOBAL)). Devices that lack FLUSH refuse
 /// to create the queue pair, and to register the region
-/// ([`FlushGlobal`](crate::device::FlushGlobal)).
+/// ([`FlushGlobal`]).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -161,16 +161,16 @@ macro_rules! more_ops {
             const FLAGS: u64 = $flags;
             type Verb = Session;
 
-            fn check(context: &Context, verb: &'static str, send_ops: u64) -> Result<(), Error> {
-                has_operations(context, verb, send_ops & Self::FLAGS)
-            }
-
-            fn why_not(send_ops: u64) -> String {
-                match send_ops & Self::FLAGS {
-                    0 => <() as MoreOps>::why_not(send_ops),
-                    more_ops => why_not(more_ops),
-                }
-            }
+            const CHECK: CheckOps =
+                |context, verb, ops| has_operations(context, verb, ops & Self::FLAGS);
+            const WHY_NOT: fn(u64) -> String = |ops| match ops & Self::FLAGS {
+                0 => <() as MoreOps>::WHY_NOT(ops),
+                ops => format!(
+                    ": the library or its provider lacks some of these, use a newer rdma-core \
+                     (FLUSH is newer than ATOMIC_WRITE), or a profile without {}",
+                    names_of(ops)
+                ),
+            };
         }
 
         impl Writes for ExtendedPosting<$ops> {}
@@ -183,15 +183,6 @@ more_ops! {
     (Flush, AtomicWrite): send_ops::FLUSH | send_ops::ATOMIC_WRITE;
 }
 
-/// Explains why a queue pair cannot be created for these operations, which its device has.
-fn why_not(more_ops: u64) -> String {
-    format!(
-        ": the library or its provider lacks some of these, use a newer rdma-core (FLUSH is newer \
-         than ATOMIC_WRITE), or a profile without {}",
-        names_of(more_ops)
-    )
-}
-
 /// Checks that the device has the optional operations. Providers may create a queue pair for them
 /// even if it does not.
 fn has_operations(context: &Context, verb: &'static str, ops: u64) -> Result<(), Error> {
@@ -199,16 +190,11 @@ fn has_operations(context: &Context, verb: &'static str, ops: u64) -> Result<(),
         return Ok(());
     }
     let abilities = context.abilities()?;
-    let has = |op| match op {
-        send_ops::FLUSH => {
-            abilities.can::<FlushGlobal>().is_some() || abilities.can::<FlushPersistent>().is_some()
-        }
-        _ => abilities.can::<AtomicWrite>().is_some(),
-    };
-    let lacking = [send_ops::FLUSH, send_ops::ATOMIC_WRITE]
-        .into_iter()
-        .filter(|op| ops & op != 0 && !has(*op))
-        .sum();
+    let flushes =
+        abilities.can::<FlushGlobal>().is_some() || abilities.can::<FlushPersistent>().is_some();
+    let writes = abilities.can::<AtomicWrite>().is_some();
+    let has = [(flushes, send_ops::FLUSH), (writes, send_ops::ATOMIC_WRITE)];
+    let lacking = has.into_iter().fold(ops, |ops, (has, op)| if has { ops & !op } else { ops });
     if lacking == 0 {
         return Ok(());
     }

@@ -119,22 +119,17 @@ impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     }
 }
 
-macro_rules! more_ops {
-    ($($ops:ty: $flags:expr;)*) => {$(
-        impl profile::sealed::Sealed for $ops {}
+impl profile::sealed::Sealed for Srd {}
+impl profile::sealed::Sealed for (Srd, RdmaWrite) {}
 
-        impl MoreOps for $ops {
-            const FLAGS: u64 = $flags;
-            type Verb = SrdSession;
-        }
-
-        impl ForSrd for ExtendedPosting<$ops> {}
-    )*};
+impl MoreOps for Srd {
+    const FLAGS: u64 = 0;
+    type Verb = SrdSession;
 }
 
-more_ops! {
-    Srd: 0;
-    (Srd, RdmaWrite): RDMA_WRITE | RDMA_WRITE_WITH_IMM;
+impl MoreOps for (Srd, RdmaWrite) {
+    const FLAGS: u64 = RDMA_WRITE | RDMA_WRITE_WITH_IMM;
+    type Verb = SrdSession;
 }
 
 holds! { PostOn<Srd>: Send, SendWithImm, RdmaRead, RdmaWrite, RdmaWriteWithImm; }
@@ -200,3 +195,6 @@ impl OneElement for Max<1> {}
     note = "RDMA of SRD is in no `ibv_post_send`, which has no room for its destination: use a profile with `posting: ExtendedPosting<Srd>`, or `ExtendedPosting<(Srd, wr::RdmaWrite)>` if it writes"
 )]
 pub trait ForSrd: Posting {}
+
+impl ForSrd for ExtendedPosting<Srd> {}
+impl ForSrd for ExtendedPosting<(Srd, RdmaWrite)> {}

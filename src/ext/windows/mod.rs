@@ -4,38 +4,44 @@
 //! end invalidates ([`BoundWindow`]), bound with a key that the peer returns ([`LentWindow`]), or
 //! owned by a work request and its completion ([`WindowEntry`]).
 
+#![allow(unsafe_code)] // declares an unsafe method
+
 mod bind_mw;
-mod completion;
-mod data;
 mod invalidate;
-mod mw_bind;
-mod qp;
-mod revocable;
 mod rights;
-#[cfg(all(test, feature = "loopback"))]
-mod tests;
 mod type1;
 
 pub use crate::memory::window::WindowEntry;
 pub use bind_mw::BindMw;
 pub use invalidate::{LocalInv, SendWithInv};
-pub use mw_bind::MwBind;
-pub use revocable::Revocable;
-pub use rights::{BindsTo, BindsWindows, Windowed};
-pub use type1::{BoundType1Window, Type1, Type1Window};
+pub use rights::{BindsTo, BindsWindows, Revocable, Windowed};
+pub use type1::{BoundType1Window, MwBind, Type1, Type1Window};
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::counters::queue_counters::QueueCounters;
+use crate::memory::entry::AnyBuf;
+use crate::memory::header::Handle;
 use crate::memory::registered::AccessFlags;
-use crate::memory::window::{Known, Last, Of, Window};
+use crate::memory::window::{Known, Last, Of, Owner, Window};
 use crate::memory::{Access, RemoteSlice};
+use crate::profile::Profile;
+use crate::qp::QueuePair;
+use crate::sys::types::ibv_sge;
+use crate::sys::window::kind;
 use crate::terms::error::{Error, Refused};
+use crate::terms::state::State;
+use crate::terms::transport::Rc;
+use crate::work::data::{Data, Fits};
+use crate::work::limits::Limit;
+use crate::work::request::{Check, Emitted, How};
+use crate::work::{data, fault};
 
 /// An unbound memory window of type 2 (`ibv_alloc_mw`).
 ///
 /// It belongs to one queue pair. Only that queue pair can bind it, and use and invalidate its key
-/// (type 2B, [R19.4](crate::guide::rules#r19-4)). [`BindMw`](crate::ext::windows::BindMw) binds it.
+/// (type 2B, [R19.4](crate::guide::rules#r19-4)). [`BindMw`] binds it.
 /// Dropping it deallocates it. Destroying or resetting the queue pair also deallocates its windows,
 /// so none of their keys is valid afterwards.
 ///
@@ -72,7 +78,7 @@ pub struct MemoryWindow(pub(crate) Window);
 /// ([R1.8](crate::guide::rules#r1-8)).
 ///
 /// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)).
-/// [`LocalInv`](crate::ext::windows::LocalInv) invalidates the key and returns the window. Dropping
+/// [`LocalInv`] invalidates the key and returns the window. Dropping
 /// or destroying the window invalidates the key too (`ibv_dealloc_mw`). [`MemoryWindow`] has an
 /// example.
 ///
@@ -85,7 +91,7 @@ pub struct MemoryWindow(pub(crate) Window);
 pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 
 /// A memory window whose key was lent to a peer, which returns it with
-/// [`SendWithInv`](crate::ext::windows::SendWithInv): see [`lend`](crate::wr::WorkRequest::lend).
+/// [`SendWithInv`]: see [`lend`](crate::wr::WorkRequest::lend).
 ///
 /// [`revoked`](Self::revoked) consumes the completion that reports this, and returns the unbound
 /// window. The region stays registered until the window's next bind has completed, or the window is
@@ -153,7 +159,7 @@ impl LentWindow {
 }
 
 impl WindowEntry {
-    /// Returns the bound window, if [`BindMw`](crate::ext::windows::BindMw) with the rights `A` has
+    /// Returns the bound window, if [`BindMw`] with the rights `A` has
     /// succeeded, or LOCAL_INV was rejected.
     ///
     /// # Errors
@@ -172,7 +178,7 @@ impl WindowEntry {
         Ok(BoundWindow(self.0, PhantomData))
     }
 
-    /// Returns the lent window, if [`BindMw`](crate::ext::windows::BindMw) with
+    /// Returns the lent window, if [`BindMw`] with
     /// [`lend`](crate::wr::WorkRequest::lend) has succeeded.
     ///
     /// # Errors
@@ -187,7 +193,7 @@ impl WindowEntry {
         }
     }
 
-    /// Returns the unbound window, if [`LocalInv`](crate::ext::windows::LocalInv) has succeeded, or
+    /// Returns the unbound window, if [`LocalInv`] has succeeded, or
     /// a bind was rejected.
     ///
     /// # Errors
@@ -267,3 +273,64 @@ windows! {
     BoundType1Window [A] "BoundType1Window";
     WindowEntry [] "WindowEntry";
 }
+
+impl<S: State, P: Profile> QueuePair<Rc, S, P> {
+    /// Allocates a memory window of type 2 (`ibv_alloc_mw`) for this queue pair. [`MemoryWindow`]
+    /// has an example.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or ENOSYS if the device
+    /// has no windows, EINVAL if it has no windows of type 2, ENOMEM if too many exist.
+    #[doc(alias("ibv_alloc_mw", "ibv_mw"))]
+    pub fn alloc_mw(&mut self) -> Result<MemoryWindow, Error> {
+        let is_soft_roce = self.context().handle.is_soft_roce();
+        let stale = match &self.core.srq {
+            Some(srq) => srq.stale_keys.clone(),
+            None => self.core.windows.stale_keys.get_or_insert_default().clone(),
+        };
+        let pd = &self.core.handle.parents().pd;
+        let owner = Owner::alloc(pd, kind::IBV_MW_TYPE_2, "type 2", Some(stale))?;
+        let windows = &mut self.core.windows.all;
+        if windows.len() == windows.capacity() {
+            windows.retain(|window| window.strong_count() != 0);
+        }
+        windows.push(Arc::downgrade(&owner));
+        let counters = &self.core.counters;
+        let receives = self.core.srq.as_ref().map_or(counters, |srq| &srq.counters);
+        let of = Of::Pair(counters.clone(), receives.clone(), self.qp_num());
+        Ok(MemoryWindow(Window::new(owner, of, is_soft_roce)))
+    }
+}
+
+impl data::sealed::Sealed for WindowEntry {}
+
+impl<M: Limit, I: Limit> Fits<M, I> for WindowEntry {}
+
+impl<C: 'static> data::sealed::Of<AnyBuf<C>> for WindowEntry {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
+    type Sges = [ibv_sge; 0];
+    const IS_ONE: bool = true;
+
+    #[inline(always)]
+    unsafe fn emit(self, sges: *mut ibv_sge, _: How, check: &mut Check) -> Emitted<AnyBuf<C>> {
+        // The C object that BIND_MW names is alive as long as the queue pair has the counters that
+        // the window refers to and has not ended it. A list that contains the window of another
+        // queue pair is not posted.
+        if !self.0.is_of(check.counter) {
+            check.note(fault::WINDOW);
+        } else if self.0.may_crash() {
+            check.note(fault::LOCAL_INV);
+        }
+        check.see(self.header().type_tag());
+        Emitted { sges, count: 0, entry: Some(AnyBuf::Window(self)), flags: 0, wr_id: 0 }
+    }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests;

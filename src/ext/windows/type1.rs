@@ -1,14 +1,33 @@
-//! Memory windows of type 1, which belong to a protection domain.
+//! Memory windows of type 1, which belong to a protection domain, and the work request that binds
+//! them.
+
+#![allow(unsafe_code)] // posts a bind
 
 use std::marker::PhantomData;
 
-use super::{RIGHTS, WindowEntry, slice};
+use self::sealed::Sealed as _;
+use super::bind_mw::{Bind, bind, range_of};
+use super::{BindMw, RIGHTS, WindowEntry, slice};
+use crate::allows::{Allows, call};
 use crate::device::ProtectionDomain;
+use crate::memory::region::MemoryRegion;
 use crate::memory::window::{Of, Owner, Window};
 use crate::memory::{Access, RemoteSlice};
-use crate::sys::window::kind;
+use crate::post::chain::SendPost;
+use crate::post::refusal::PostError;
+use crate::profile::{Profile, Signals};
+use crate::qp::QueuePair;
+use crate::rules::SendOn;
+use crate::sync::Arc;
+use crate::sys::types::raw::ibv_mw_bind_info;
+use crate::sys::window::{bind_mw, kind};
 use crate::terms::error::{Error, Refused};
+use crate::terms::state::State;
 use crate::terms::threads::Threads;
+use crate::terms::transport::Transport;
+use crate::work::address::Connected;
+use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
+use crate::work::request::WorkRequest;
 
 /// An unbound memory window of type 1 (`ibv_alloc_mw`).
 ///
@@ -155,7 +174,7 @@ pub trait Type1: sealed::Sealed {}
 impl Type1 for Type1Window {}
 impl<A: Access> Type1 for BoundType1Window<A> {}
 
-pub(super) mod sealed {
+mod sealed {
     use super::*;
 
     pub trait Sealed {
@@ -180,6 +199,117 @@ pub(super) mod sealed {
 
         fn into_window(self) -> Window {
             self.0
+        }
+    }
+}
+
+/// A bind of a type 1 window (`struct ibv_mw_bind`), to a range of a region with the rights `A`, or
+/// to nothing. Only [`bind_mw`](crate::QueuePair::bind_mw) posts it.
+///
+/// The completion returns the window as [`AnyBuf::Window`](crate::memory::AnyBuf). So the entry of
+/// the profile must be [`AnyBuf`](crate::memory::AnyBuf), and its signaling
+/// [`SignalAll`](crate::qp::SignalAll). [`Type1Window`] has an
+/// example.
+///
+/// The device chooses the key, so it is not known before the bind has completed
+/// ([R1.8](crate::guide::rules#r1-8)).
+#[must_use = "a bind does nothing until it is posted"]
+pub struct MwBind<A = ()> {
+    bind: Bind<()>,
+    _rights: PhantomData<fn() -> A>,
+}
+
+impl<A: Access> MwBind<A> {
+    /// Binds `window` to the bytes `range` of `region` only ([R6.11](crate::guide::rules#r6-11)),
+    /// like [`BindMw::new`](crate::ext::windows::BindMw::new) for type 2 windows. A window that is
+    /// bound already is rebound, which invalidates its old key
+    /// ([R19.8](crate::guide::rules#r19-8)).
+    ///
+    /// # Errors
+    /// As for [`BindMw::new`](crate::ext::windows::BindMw::new). The error contains the window,
+    /// unchanged.
+    pub fn new<W, R, M>(
+        window: W,
+        region: &MemoryRegion<R, M>,
+        range: std::ops::Range<usize>,
+    ) -> Result<Self, Refused<W>>
+    where
+        W: Type1,
+        R: Access,
+        MemoryRegion<R, M>: Allows<call::BindWindow<A>>,
+    {
+        let (opened, registered) =
+            or_refused!(window, range_of::<A, R, M>(window.window(), region, range));
+        let mut window = window.into_window();
+        window.rebind(Some((opened, registered)));
+        Ok(MwBind::of(window, opened.info()))
+    }
+}
+
+impl MwBind {
+    /// Invalidates the key of `window` and releases its region, with a bind of 0 bytes.
+    pub fn unbind<A: Access>(window: BoundType1Window<A>) -> Self {
+        let mut window = window.into_window();
+        let (mr, addr) = (window.core().at, window.core().range.addr);
+        window.rebind(None);
+        // The region is the one that it is bound to, because librxe always reads the key of a
+        // region.
+        MwBind::of(window, ibv_mw_bind_info { mr, addr, length: 0, mw_access_flags: 0 })
+    }
+}
+
+impl<A> MwBind<A> {
+    fn of(window: Window, bind_info: ibv_mw_bind_info) -> Self {
+        // The provider chooses the key.
+        MwBind { bind: bind(window, 0, bind_info), _rights: PhantomData }
+    }
+
+    /// Starts the bind only after earlier RDMA READs and atomics of the queue pair have completed
+    /// (`IBV_SEND_FENCE`; [R2.1](crate::guide::rules#r2-1)).
+    pub fn fence(mut self) -> Self {
+        self.bind = self.bind.flagged(SendFlags::FENCE.bits());
+        self
+    }
+
+    /// The work request, the owner of the window's object, and whether the device is a software
+    /// device of the kernel.
+    pub(super) fn into_parts(self) -> (Bind<()>, Arc<Owner>, bool) {
+        let core = self.bind.data.0.core();
+        let (owner, is_soft_roce) = (core.owner.clone(), core.is_soft_roce);
+        (self.bind, owner, is_soft_roce)
+    }
+}
+
+impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
+    /// Binds a memory window of type 1 (`ibv_bind_mw`):
+    /// [`Type1Window`] has an example.
+    ///
+    /// It takes a place in the send queue until its completion, which returns the window. Earlier
+    /// sends may still use the key that it invalidates. Later work requests start when the window
+    /// is bound.
+    ///
+    /// # Errors
+    /// [`PostError`] with the window: [`QueueFull`](crate::post::PostErrorKind::QueueFull)
+    /// ([R9.6](crate::guide::rules#r9-6)), or
+    /// [`PdMismatch`](crate::post::PostErrorKind::PdMismatch) if the window belongs to another
+    /// domain ([R6.8](crate::guide::rules#r6-8)). If Soft-RoCE fails, C does not report whether the
+    /// bind was posted. The queue then accepts no more work
+    /// ([`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown)).
+    #[doc(alias("ibv_bind_mw", "ibv_mw_bind", "wr_id", "send_flags", "bind_info"))]
+    pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>
+    where
+        Self: Allows<call::PostSend>,
+        WorkRequest<BindMw, WindowEntry, Connected, Unfenced, AlwaysSignaled>: SendOn<T, P>,
+    {
+        let (bind, owner, is_soft_roce) = bind.into_parts();
+        let bind = bind.flagged(Signals::<T, P>::EACH);
+        let post = SendPost::<T, P>::new(&mut self.core.send);
+        // SAFETY: the bounds are the rules. The window lives as long as its owner holds it, which
+        // it does until the verb has returned. The window holds the region until then.
+        unsafe {
+            post.post_with_verb(bind, "ibv_bind_mw", |qp, wr, bad| {
+                owner.while_bound(|| bind_mw(qp, wr, is_soft_roce, bad))
+            })
         }
     }
 }

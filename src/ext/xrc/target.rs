@@ -102,14 +102,14 @@ impl XrcDomain {
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the library lacks the verb.
     pub fn create_target(&self) -> Result<XrcTarget<Reset>, Error> {
-        let mut init = ibv_qp_init_attr_ex::target(self.as_ptr());
-        let control = self.handle().control();
+        let mut init = ibv_qp_init_attr_ex::target(self.xrcd.as_ptr());
+        let control = self.xrcd.control();
         // SAFETY: the domain is live, and the attributes are a local.
         let qp = unsafe { (control.create_qp_ex)(&mut init) };
         let refused = |errno| of_creation("ibv_create_qp_ex", errno, "a target of XRC".into());
         let qp = qp.map_err(refused)?.cast();
         // SAFETY: the object was just created, and has no other owner.
-        let handle = unsafe { handle::XrcTarget::new(qp, control, self.handle().clone()) };
+        let handle = unsafe { handle::XrcTarget::new(qp, control, self.xrcd.clone()) };
         Ok(XrcTarget { handle, port: 0, _state: PhantomData })
     }
 }

@@ -47,7 +47,7 @@ fn what_was_given_is_sent() {
     assert_eq!(two.into_memory::<&'static [u8]>().unwrap(), b"not on the heap");
     let one = all.recognize(one).unwrap();
     let other = self::all(&pd, &context);
-    let one = other.recognize(one.untold()).unwrap_err();
+    let one = other.recognize(ImplicitBuf(one.0, PhantomData)).unwrap_err();
     let refused = all.destroy().unwrap_err();
     assert_eq!(refused.error.errno(), Some(libc::EBUSY));
     drop(one);
