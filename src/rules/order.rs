@@ -1,4 +1,4 @@
-//! The rules of transports that keep order, and of SRD, which does not (R27).
+//! The rules of transports that keep order (R27). `ext::srd` has the rows of SRD, which does not.
 
 use crate::profile::{OrdinaryPosting, Posting};
 use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};

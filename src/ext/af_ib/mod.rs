@@ -1,4 +1,6 @@
 //! InfiniBand addresses (AF_IB), for ids without an IP address. [`IbAddr`] has an example.
+//!
+//! The design is in [docs/af-ib.md](https://docs.rs/crate/proverbs/latest/source/docs/af-ib.md).
 
 #![allow(clippy::type_complexity)] // shows what is returned
 

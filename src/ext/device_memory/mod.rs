@@ -1,5 +1,8 @@
 //! Memory whose bytes the processor cannot access: memory of the device (`ibv_alloc_dm`), and
 //! dma-bufs. [`Dm`] and [`DmaBuf`] have examples.
+//!
+//! The design is in
+//! [docs/device-memory.md](https://docs.rs/crate/proverbs/latest/source/docs/device-memory.md).
 
 #![allow(unsafe_code)] // a few verbs
 

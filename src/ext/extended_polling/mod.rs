@@ -1,5 +1,8 @@
 //! Extended polling: completion queues whose completions have extra fields.
 //! [`CqBuilder::fields`] adds them. [`CompletionQueueEx`] has an example.
+//!
+//! The design is in
+//! [docs/extended-polling.md](https://docs.rs/crate/proverbs/latest/source/docs/extended-polling.md).
 
 #![allow(unsafe_code)] // reads polled C structs
 

@@ -1,4 +1,7 @@
 //! Extended posting: sends in sessions of `ibv_wr_*`. [`ExtendedPosting`] has an example.
+//!
+//! The design is in
+//! [docs/extended-posting.md](https://docs.rs/crate/proverbs/latest/source/docs/extended-posting.md).
 
 use std::convert::Infallible;
 use std::marker::PhantomData;

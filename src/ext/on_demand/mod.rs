@@ -1,5 +1,8 @@
 //! On-demand regions: their pages are not pinned. The device faults them in on access.
 //! [`OnDemandRegion`] and [`ImplicitRegion`] have examples.
+//!
+//! The design is in
+//! [docs/on-demand.md](https://docs.rs/crate/proverbs/latest/source/docs/on-demand.md).
 
 // No model: it only returns a word of open memory to the program as an atomic.
 

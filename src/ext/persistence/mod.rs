@@ -1,4 +1,7 @@
 //! FLUSH and ATOMIC_WRITE: [`Flush`] and [`AtomicWrite`] have examples.
+//!
+//! The design is in
+//! [docs/persistence.md](https://docs.rs/crate/proverbs/latest/source/docs/persistence.md).
 
 mod rights;
 

@@ -1,4 +1,6 @@
 //! SRD: reliable datagrams of EFA, which keep no order. [`QueuePair::sender`] has an example.
+//!
+//! The design is in [docs/srd.md](https://docs.rs/crate/proverbs/latest/source/docs/srd.md).
 
 #![allow(unsafe_code)] // reads fields that SRD promises
 

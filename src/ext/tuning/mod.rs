@@ -1,6 +1,8 @@
 //! Event moderation, rate limits and connection options: `ibv_modify_cq`,
 //! `ibv_modify_qp_rate_limit`, `ibv_set_ece`. [`Moderation`], [`RateLimit`] and [`Ece`] have
 //! examples.
+//!
+//! The design is in [docs/tuning.md](https://docs.rs/crate/proverbs/latest/source/docs/tuning.md).
 
 #![allow(unsafe_code)] // four verbs
 

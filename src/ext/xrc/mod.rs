@@ -1,5 +1,7 @@
 //! XRC: initiators and targets, domains, and shared receive queues with numbers. [`XrcTarget`] has
 //! an example.
+//!
+//! The design is in [docs/xrc.md](https://docs.rs/crate/proverbs/latest/source/docs/xrc.md).
 
 #![allow(unsafe_code)] // a few verbs
 
