@@ -64,7 +64,7 @@ pub use crate::{Completion, CompletionChannel, CompletionQueue, Outcome};
 
 // Opcodes and types of extensions.
 #[doc(no_inline)]
-pub use crate::ext::{self, extended_posting::ExtendedPosting, srd::SrdRts};
+pub use crate::ext;
 
 // Errors.
 #[doc(no_inline)]

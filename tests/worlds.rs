@@ -13,6 +13,7 @@ use proverbs::bounded::ServiceLevel;
 use proverbs::completion::UdReceived;
 use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent};
 use proverbs::endpoint;
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::ext::persistence::{Flushable, Persistent};
 use proverbs::ext::xrc::XrcdFile;
 use proverbs::loopback::{Capacity, Fabric, Fault, Grants, Personality, Script, World};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::SetControl;
 use crate::device::{Can, CqModeration, DeviceMemory, PacketPacing};
+use crate::ext::extended_posting::ExtendedPosting;
 use crate::ext::on_demand::{Advice, OnDemand};
 use crate::ext::tuning::{Moderation, RateLimit};
 use crate::ext::xrc::XrcdFile;

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::ext::xrc::{XrcDomain, XrcdFile};
-use crate::ext::xrc::{XrcTarget, XrcTargetRtr, XrcTargetRts};
+use crate::ext::extended_posting::ExtendedPosting;
+use crate::ext::xrc::{XrcDomain, XrcTarget, XrcTargetRtr, XrcTargetRts, XrcdFile};
 use crate::prelude::*;
 use crate::qp::Max;
 use crate::sys::control::{Answer, Control, LIBIBVERBS, created};

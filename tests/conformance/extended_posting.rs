@@ -1,6 +1,7 @@
 //! Extended posting: the same work requests, with one session per post.
 
 use proverbs::completion::WcOpcode;
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::ext::windows::{WindowEntry, Windowed};
 use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
 use proverbs::post::PostErrorKind;

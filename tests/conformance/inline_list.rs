@@ -1,6 +1,7 @@
 //! Inline data of several slices: one message, with either verb and either kind of signaling.
 
 use proverbs::completion::WcOpcode;
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::ext::windows::{WindowEntry, Windowed};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;

@@ -2,6 +2,7 @@
 
 use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::{Can, OdpOps};
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::ext::on_demand::{Advice, Implicit, ImplicitBuf, OnDemand, OnDemandRegion};
 use proverbs::ext::persistence::Flushable;
 use proverbs::memory;

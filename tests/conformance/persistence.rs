@@ -2,6 +2,7 @@
 
 use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::FlushGlobal;
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::ext::persistence::{Flushable, Persistent, RemoteFlush};
 use proverbs::prelude::*;
 

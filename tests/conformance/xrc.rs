@@ -6,8 +6,10 @@ use std::os::fd::AsFd;
 use proverbs::bounded::{RnrRetries, RnrRetry, SrqNum};
 use proverbs::completion::{Direction, WcStatus};
 use proverbs::device::{Can, DeviceEvent, QpEvent};
-use proverbs::ext::xrc::{XrcDomain, XrcdFile};
-use proverbs::ext::xrc::{XrcRtr, XrcRts, XrcTarget, XrcTargetRtr, XrcTargetRts};
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::xrc::{
+    XrcDomain, XrcRtr, XrcRts, XrcTarget, XrcTargetRtr, XrcTargetRts, XrcdFile,
+};
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::state::QpState;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proverbs::ErrorKind;
 use proverbs::device::Provider;
-use proverbs::ext::xrc::XrcdFile;
-use proverbs::ext::xrc::{XrcRtr, XrcRts};
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::xrc::{XrcRtr, XrcRts, XrcdFile};
 use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

@@ -1,7 +1,7 @@
 // Proves R25.2, ibv_wr_post(3): FLUSH and ATOMIC_WRITE are of queue pairs created for them.
 // Enforced by `CreatedFor` and `PostOn`.
 use proverbs::{ext::persistence::RemoteFlush, memory::WriteCell};
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Direct { posting: ExtendedPosting } }
 profile! { Flushing { posting: ExtendedPosting<ext::persistence::Flush> } }

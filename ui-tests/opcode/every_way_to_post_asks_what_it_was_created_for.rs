@@ -2,7 +2,7 @@
 // Enforced by `CreatedFor`.
 use proverbs::ext::persistence::RemoteFlush;
 use proverbs::post::SendList;
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Mine { posting: ExtendedPosting } }
 profile! { Quiet { posting: ExtendedPosting, signaling: Selective } }

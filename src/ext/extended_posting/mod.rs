@@ -33,6 +33,7 @@ use crate::sys::types::{ibv_qp, ibv_send_wr};
 ///
 /// ```
 /// # use proverbs::prelude::*;
+/// use proverbs::ext::extended_posting::ExtendedPosting;
 /// profile! { Direct { posting: ExtendedPosting } }
 ///
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
@@ -72,6 +73,7 @@ impl<O: MoreOps> Posting for ExtendedPosting<O> {
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::transport::Srd;
+/// use proverbs::ext::extended_posting::ExtendedPosting;
 /// profile! { Spread { posting: ExtendedPosting<Srd> } }
 /// profile! { Spreading { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
 /// profile! { Flushing { posting: ExtendedPosting<ext::persistence::Flush> } }

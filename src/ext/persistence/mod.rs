@@ -37,6 +37,7 @@ use crate::work::wc_opcode::WcOpcode;
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::ext::persistence::Flushable;
+/// use proverbs::ext::extended_posting::ExtendedPosting;
 /// profile! { Flushing { posting: ExtendedPosting<ext::persistence::Flush> } }
 ///
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Flushing>()?;
@@ -90,6 +91,7 @@ impl Opcode for Flush {
 ///
 /// ```
 /// # use proverbs::prelude::*;
+/// use proverbs::ext::extended_posting::ExtendedPosting;
 /// profile! { Publishing { posting: ExtendedPosting<ext::persistence::AtomicWrite> } }
 ///
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair_of::<Publishing>()?;

@@ -70,6 +70,7 @@ impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::{ext::srd::Sender, loopback::{Fabric, World}, wr::Destination};
+    /// use proverbs::ext::{extended_posting::ExtendedPosting, srd::SrdRts};
     /// profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 32 } }
     ///
     /// let context = Fabric::with(World::efa()).open_device();

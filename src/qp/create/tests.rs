@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // forwards verbs
 
 use super::*;
+use crate::ext::extended_posting::ExtendedPosting;
 use crate::loopback::Fabric;
 use crate::prelude::*;
 use crate::provider_tests::device_with;

@@ -35,7 +35,7 @@ pub enum Ud {}
 /// [R27.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-4
 /// [R27.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-5
 /// [`RdmaWriteWithImm`]: https://docs.rs/proverbs/latest/proverbs/wr/struct.RdmaWriteWithImm.html
-/// [`SrdRts`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.SrdRts.html
+/// [`SrdRts`]: https://docs.rs/proverbs/latest/proverbs/ext/srd/struct.SrdRts.html
 /// [`UdInit`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.UdInit.html
 /// [`UdRtr`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.UdRtr.html
 /// [`sender`]: https://docs.rs/proverbs/latest/proverbs/struct.QueuePair.html#method.sender

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use proverbs::endpoint::{Endpoint, Service, Timed, Timeouts};
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::memory::{CanBeSlices, CanBeWritten, Pages};
 use proverbs::prelude::*;
 

@@ -1,8 +1,8 @@
 //! XRC from creation to destruction: a domain, a target, an initiator, and two shared receive
 //! queues.
 
-use proverbs::ext::xrc::{XrcDomain, XrcdFile};
-use proverbs::ext::xrc::{XrcRtr, XrcRts, XrcTarget, XrcTargetRtr};
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::xrc::{XrcDomain, XrcRtr, XrcRts, XrcTarget, XrcTargetRtr, XrcdFile};
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 
