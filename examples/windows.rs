@@ -12,8 +12,10 @@
 
 use proverbs::completion::{Received, Sent, WcOpcode};
 use proverbs::device::LinkLayer;
+use proverbs::ext::windows::{
+    BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed,
+};
 use proverbs::loopback::Fabric;
-use proverbs::memory::{BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use std::error::Error;
@@ -73,8 +75,9 @@ fn ask(
     question: &str,
 ) -> Result<(), Failure> {
     region.write_at(0, question.as_bytes())?;
-    let asks = wr::BindMw::<RemoteRead>::new(one, region, 0..question.len())?;
-    let (answers, answer) = wr::BindMw::<RemoteWrite>::new(two, region, HALF..2 * HALF)?.lend();
+    let asks = ext::windows::BindMw::<RemoteRead>::new(one, region, 0..question.len())?;
+    let (answers, answer) =
+        ext::windows::BindMw::<RemoteWrite>::new(two, region, HALF..2 * HALF)?.lend();
     // The keys are not valid yet. They become valid before the message is sent, because it follows
     // the binds.
     let mut keys = [0; 48];
@@ -111,7 +114,7 @@ fn serve(server: &mut End, cq: &mut Queue, pool: &Pool) -> Result<(), Failure> {
         server,
         [
             wr::RdmaWrite::new(text, answer.write()),
-            wr::SendWithInv::inline(&[len], answer), // consumes `answer`, so no value names its key
+            ext::windows::SendWithInv::inline(&[len], answer), // consumes `answer`, so no value names its key
         ]
     )?;
     Ok(())
@@ -149,7 +152,7 @@ fn finish(
         }
     }
     let asks = asks.ok_or("both were bound before the answer")?;
-    let window = match client.post_send(wr::LocalInv::new(asks)) {
+    let window = match client.post_send(ext::windows::LocalInv::new(asks)) {
         Ok(()) => loop {
             if let Some(completion) = cq.poll_one()? {
                 completion.status()?;

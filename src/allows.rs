@@ -174,7 +174,7 @@ pub mod call {
         SetVector
 
         /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read), also for a
-        /// [`Revocable`](crate::memory::Revocable).
+        /// [`Revocable`](crate::ext::windows::Revocable).
         ReadRemote
         /// [`RemoteSlice::write`](crate::memory::RemoteSlice::write) and `write_cell`.
         WriteRemote
@@ -198,7 +198,7 @@ pub mod call {
         WriteAt
         /// [`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in), also for arenas.
         CreateIn
-        /// [`ImplicitRegion::adopt`](crate::memory::ImplicitRegion::adopt).
+        /// [`ImplicitRegion::adopt`](crate::ext::on_demand::ImplicitRegion::adopt).
         Adopt
         /// `post_send!` for an object without a send queue. No object allows it.
         PostSendMacro
@@ -242,8 +242,8 @@ pub mod call {
         /// receives `W` with room for `G` scatter/gather elements each, also for a shared receive
         /// queue.
         PostRecvList(W, const G: usize)
-        /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, also for
-        /// `MwBind`.
+        /// [`BindMw::new`](crate::ext::windows::BindMw::new) of a window with the rights `A`, also
+        /// for `MwBind`.
         BindWindow(A)
         /// Posting a prepared work request with the buffer `D` instead of its
         /// [`Placeholder`](crate::wr::Placeholder), as with
@@ -255,7 +255,7 @@ pub mod call {
         /// [`QueuePair::data_in_order`](crate::QueuePair::data_in_order) for the opcode `O`.
         DataInOrder(O)
         /// Reading the field `F` of a completion, as with
-        /// [`ReadFields::completion_ts`](crate::completion::ReadFields::completion_ts).
+        /// [`ReadFields::completion_ts`](crate::ext::extended_polling::ReadFields::completion_ts).
         ReadField(F)
         /// [`MemoryRegion::export`](crate::MemoryRegion::export) with the rights `B`.
         Export(B)

@@ -11,9 +11,9 @@ use std::ops::{Index, IndexMut};
 use crate::allows::call::Inline;
 use crate::allows::{Allows, Seal, call};
 use crate::completion::{Completion, CompletionQueue, Completions, Outcome};
+use crate::ext::on_demand::OnDemandRegion;
 use crate::memory::{
-    Access, Buf, Entry, MemoryRegion, OnDemandRegion, OpenBuf, Owned, RemoteCell, RemoteSpan,
-    ToRead,
+    Access, Buf, Entry, MemoryRegion, OpenBuf, Owned, RemoteCell, RemoteSpan, ToRead,
 };
 use crate::post::chain::{Begun, RecvPost, SendPost, SrqPost};
 use crate::profile::{DefaultProfile, Profile};
@@ -34,7 +34,7 @@ use crate::work::request::WorkRequest;
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
-/// # use proverbs::memory::OnDemandRegion;
+/// # use proverbs::ext::on_demand::OnDemandRegion;
 /// fn post(region: &OnDemandRegion<RemoteRead>) {
 ///     let _ = region.piece(0, 64); // slices of on-demand regions cannot be posted
 /// }

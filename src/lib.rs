@@ -98,6 +98,7 @@
 //! | exchanging addresses, connecting | [`endpoint`] |
 //! | connections by rdma_cm, and the calls of rdma_verbs.h | [`cm`] |
 //! | which work request may be posted where | [`rules`] |
+//! | extensions: windows, XRC, SRD, on-demand paging, FLUSH, device memory and others | [`ext`] |
 //! | tests, and programs without hardware | [`loopback`], [`loopback::pair`] |
 //!
 //! # Features
@@ -151,6 +152,7 @@ pub mod cm;
 mod cold_calls;
 pub mod diagnostics;
 pub mod endpoint;
+pub mod ext;
 pub mod guide;
 mod in_flight;
 #[cfg(feature = "loopback")]

@@ -38,9 +38,8 @@ pub use crate::{Arena, Buf, MemoryRegion, Pool, RemoteSlice, SharedBuf};
 pub use crate::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth};
 #[doc(no_inline)]
 pub use crate::qp::{
-    AnyThread, ConnectedInit, ExtendedPosting, InLane, NoReads, NoRq, OrdinaryPosting, OwnRq,
-    QpAccess, RcRtr, RcRts, Reads, Selective, SharedRq, SignalAll, SrdRts, UcRtr, UcRts, UdInit,
-    UdRtr, UdRts,
+    AnyThread, ConnectedInit, InLane, NoReads, NoRq, OrdinaryPosting, OwnRq, QpAccess, RcRtr,
+    RcRts, Reads, Selective, SharedRq, SignalAll, UcRtr, UcRts, UdInit, UdRtr, UdRts,
 };
 #[doc(no_inline)]
 pub use crate::state::{self, Draining, Init, Reset, Rtr, Rts, Sqd, Sqe};
@@ -62,6 +61,10 @@ pub use crate::{PostError, post_recv, post_send, post_srq_recv};
 pub use crate::completion::WcStatus;
 #[doc(no_inline)]
 pub use crate::{Completion, CompletionChannel, CompletionQueue, Outcome};
+
+// Opcodes and types of extensions.
+#[doc(no_inline)]
+pub use crate::ext;
 
 // Errors.
 #[doc(no_inline)]

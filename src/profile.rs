@@ -1,23 +1,21 @@
 //! The properties of a queue pair that are fixed at creation, and that determine which calls
 //! compile.
 
-use std::convert::Infallible;
 use std::marker::PhantomData;
 
+use crate::device::Context;
 use crate::in_flight::SendMode;
 use crate::in_flight::credits::Credits;
 use crate::in_flight::ring::Ring;
 use crate::memory::Entry;
 use crate::sys::data::{PostSend, Verb};
-use crate::sys::session::{Session, send_ops};
-use crate::sys::srd::SrdSession;
 use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_send_flags, ibv_send_wr};
 use crate::terms::bounded::ReadDepth;
 pub use crate::terms::depth::{InitiatorDepth, NoDepth};
+use crate::terms::error::Error;
 pub use crate::terms::threads::{AnyThread, InLane, Threads};
-use crate::terms::transport::{Srd, Transport};
+use crate::terms::transport::Transport;
 use crate::work::limits::{Limit, Max};
-use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 
 /// Everything except the transport that is fixed when a queue pair is created (`struct
 /// ibv_qp_init_attr` of ibv_create_qp(3)).
@@ -27,8 +25,7 @@ use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::qp::Limit;
-/// use proverbs::qp::{AnyThread, Initiator, Max, ReceiveSource, Signaling};
+/// use proverbs::qp::{AnyThread, Initiator, Limit, Max, ReceiveSource, Signaling};
 /// /// Sends WRITEs from up to four buffers, and never reads.
 /// enum Stream {}
 ///
@@ -83,7 +80,7 @@ pub trait Profile: 'static {
     type Entry: Entry;
     /// [`AnyThread`] or [`InLane`].
     type Threads: Threads;
-    /// [`OrdinaryPosting`] or [`ExtendedPosting`].
+    /// [`OrdinaryPosting`], or [sessions](crate::ext::extended_posting).
     type Posting: Posting;
     /// Whether posts and their bytes are counted for an operator
     /// ([`QueuePair::counters`](crate::QueuePair::counters)). Each post then adds to counters in
@@ -273,48 +270,8 @@ impl Initiator for NoReads {
 #[derive(Debug)]
 pub enum OrdinaryPosting {}
 
-/// Sends are posted in sessions, from `ibv_wr_start` to `ibv_wr_complete` (ibv_wr_post(3);
-/// `posting` of a [`Profile`]).
-///
-/// `ibv_post_send` does not support FLUSH and ATOMIC_WRITE. Name these operations to create a queue
-/// pair for them: `ExtendedPosting<wr::Flush>` and so on ([`MoreOps`];
-/// [R25.2](crate::guide::rules#r25-2)).
-///
-/// Each post is one session, of one work request or of a list. Methods, work requests, completions
-/// and the returned buffers of a failed post are the same as with [`OrdinaryPosting`]. A device
-/// rejects a session as a whole, so [`accepted`](crate::PostError::accepted) is 0 then
-/// ([R15.6](crate::guide::rules#r15-6)). The queue pair is created with `ibv_create_qp_ex`, for the
-/// operations that its transport and profile may post ([R15.1](crate::guide::rules#r15-1)).
-/// EOPNOTSUPP means that the device does not support such queue pairs.
-///
-/// On Soft-RoCE, a list with a work request of several elements is posted with `ibv_post_send`,
-/// because its provider sends wrong bytes for them in a session
-/// ([R15.10](crate::guide::rules#r15-10), [R15.11](crate::guide::rules#r15-11)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// profile! { Direct { posting: ExtendedPosting } }
-///
-/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
-/// #     proverbs::loopback::pair_of::<Direct>()?;
-/// let region = pd.register::<RemoteWrite>(256)?;
-/// let at = region.remote().write();
-/// let mut buf = pool.take().ok_or("no buffer")?;
-/// buf.copy_from(b"in one session")?;
-/// post_send!(a, [wr::RdmaWrite::new(buf, at), wr::RdmaWrite::inline(b"by", at)])?;
-/// proverbs::loopback::poll(&mut cq, 2)?;
-/// let mut there = [0; 14];
-/// region.read_at(0, &mut there)?;
-/// assert_eq!(&there, b"by one session");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[doc(alias("ibv_qp_to_qp_ex", "ibv_wr_start", "ibv_wr_complete"))]
-#[doc(alias("IBV_QP_INIT_ATTR_SEND_OPS_FLAGS", "ibv_qp_create_send_ops_flags", "ibv_qp_ex"))]
-#[doc(alias("ibv_qp_init_attr_ex", "send_ops_flags"))]
-pub struct ExtendedPosting<O: MoreOps = ()>(Infallible, PhantomData<O>);
-
-/// [`OrdinaryPosting`] or [`ExtendedPosting`], in a [`Profile`]: ibv_post_send(3), or
-/// ibv_wr_post(3).
+/// [`OrdinaryPosting`] or [`ExtendedPosting`](crate::ext::extended_posting::ExtendedPosting), in a
+/// [`Profile`]: ibv_post_send(3), or ibv_wr_post(3).
 pub trait Posting: sealed::Sealed + 'static {
     /// The verb that posts a list.
     #[doc(hidden)]
@@ -327,64 +284,23 @@ pub trait Posting: sealed::Sealed + 'static {
     /// Additional operations, beyond the operations of its transport and profile.
     #[doc(hidden)]
     const MORE_OPS: u64 = 0;
+
+    /// Checks that the device has the additional operations among `send_ops`. Providers may create
+    /// a queue pair for them even if it does not.
+    #[doc(hidden)]
+    const CHECK: CheckOps = |_, _, _| Ok(());
+
+    /// Explains why a queue pair cannot be created for these operations.
+    #[doc(hidden)]
+    const WHY_NOT: fn(u64) -> String = |_| String::new();
 }
+
+/// A check of a device, for a verb and its `send_ops`.
+pub(crate) type CheckOps = fn(&Context, &'static str, u64) -> Result<(), Error>;
+
 impl Posting for OrdinaryPosting {
     type Verb = PostSend;
     const IS_EXTENDED: bool = false;
-}
-impl<O: MoreOps> Posting for ExtendedPosting<O> {
-    type Verb = O::Verb;
-    const IS_EXTENDED: bool = true;
-    const MORE_OPS: u64 = O::FLAGS;
-}
-
-/// The additional operations of a queue pair of [`ExtendedPosting`], beyond the operations of
-/// `ibv_post_send`: none (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both.
-/// For SRD, use [`Srd`], or [`Srd`] with RDMA WRITE, which older devices lack
-/// ([R25.2](crate::guide::rules#r25-2), [R27.2](crate::guide::rules#r27-2)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::transport::Srd;
-/// profile! { Spread { posting: ExtendedPosting<Srd> } }
-/// profile! { Spreading { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
-/// profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
-/// profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
-/// profile! { Logging { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
-/// # fn is_profile<P: Profile>() {}
-/// # (is_profile::<Flushing>(), is_profile::<Publishing>(), is_profile::<Logging>());
-/// # (is_profile::<Spread>(), is_profile::<Spreading>());
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is nothing that a queue pair of extended posting is created for by name",
-    label = "not FLUSH and ATOMIC_WRITE",
-    note = "`ExtendedPosting` has every other operation; `ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>` and `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>` have these too, `ExtendedPosting<Srd>` and `ExtendedPosting<(Srd, wr::RdmaWrite)>` are for SRD"
-)]
-pub trait MoreOps: sealed::Sealed + 'static {
-    /// Bits of `send_ops_flags`.
-    #[doc(hidden)]
-    const FLAGS: u64;
-
-    /// The verb that posts a list.
-    #[doc(hidden)]
-    type Verb: Verb<Object = ibv_qp, Wr = ibv_send_wr>;
-}
-macro_rules! more_ops {
-    ($($ops:ty: $flags:expr, $verb:ty;)*) => {$(
-        impl MoreOps for $ops {
-            const FLAGS: u64 = $flags;
-            type Verb = $verb;
-        }
-    )*};
-}
-
-more_ops! {
-    (): 0, Session;
-    Flush: send_ops::FLUSH, Session;
-    AtomicWrite: send_ops::ATOMIC_WRITE, Session;
-    (Flush, AtomicWrite): send_ops::FLUSH | send_ops::ATOMIC_WRITE, Session;
-    Srd: 0, SrdSession;
-    (Srd, RdmaWrite): send_ops::RDMA_WRITE | send_ops::RDMA_WRITE_WITH_IMM, SrdSession;
 }
 
 /// How the sends of a queue pair are signaled.
@@ -426,7 +342,7 @@ impl SendMode for Selective {
     const SIGNAL_LAST: u32 = ibv_send_flags::IBV_SEND_SIGNALED.0;
 }
 
-mod sealed {
+pub(crate) mod sealed {
     use super::*;
 
     pub trait Sealed {}
@@ -436,7 +352,6 @@ mod sealed {
     }
 
     sealed! {
-        OwnRq, SharedRq, NoRq, SignalAll, Selective, Reads, NoReads, OrdinaryPosting, (), Flush, AtomicWrite, (Flush, AtomicWrite), Srd, (Srd, RdmaWrite)
+        OwnRq, SharedRq, NoRq, SignalAll, Selective, Reads, NoReads, OrdinaryPosting
     }
-    impl<O: MoreOps> Sealed for ExtendedPosting<O> {}
 }

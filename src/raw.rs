@@ -61,9 +61,11 @@
 
 use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::device::{AddressHandle, Context, ProtectionDomain};
-use crate::memory::{Access, Arena, Dm, Entry, MemoryRegion, Pool};
+use crate::ext::device_memory::Dm;
+use crate::ext::xrc::XrcTarget;
+use crate::memory::{Access, Arena, Entry, MemoryRegion, Pool};
 use crate::profile::Profile;
-use crate::qp::{QueuePair, XrcTarget};
+use crate::qp::QueuePair;
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
 use crate::terms::state::State;

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::env;
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
-use proverbs::completion::CompletionQueueEx;
+use proverbs::ext::extended_polling::CompletionQueueEx;
 use proverbs::loopback::{Fabric, Fault, Script, is_at_work};
 use proverbs::memory::Owned;
 use proverbs::post::PostErrorKind;

@@ -14,8 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use proverbs::bounded::{MinRnrTimer, ResponderDepth, RetryCount, RnrRetry, Timeout};
-use proverbs::completion::WcError;
-use proverbs::completion::{Received, WcOpcode};
+use proverbs::completion::{Received, WcError, WcOpcode};
 use proverbs::device::Gid;
 use proverbs::prelude::*;
 use proverbs::qp::{RcRtsOptional, RtrOptional};
@@ -166,7 +165,10 @@ fn immediates_have_one_byte_order() {
         qp,
         [
             wr::RdmaWrite::inline(b"windowed", window.write()),
-            wr::SendWithInv::inline(b"done with it", proverbs::memory::Revocable::new(window)),
+            ext::windows::SendWithInv::inline(
+                b"done with it",
+                proverbs::ext::windows::Revocable::new(window)
+            ),
         ]
     )
     .unwrap();

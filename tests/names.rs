@@ -14,6 +14,18 @@ pub mod all {
     pub use proverbs::completion::*;
     pub use proverbs::device::*;
     pub use proverbs::endpoint::*;
+    #[cfg(feature = "cm")]
+    pub use proverbs::ext::af_ib::*;
+    pub use proverbs::ext::device_memory::*;
+    pub use proverbs::ext::extended_polling::*;
+    pub use proverbs::ext::extended_posting::*;
+    pub use proverbs::ext::on_demand::*;
+    pub use proverbs::ext::path_migration::*;
+    pub use proverbs::ext::persistence::*;
+    pub use proverbs::ext::srd::*;
+    pub use proverbs::ext::tuning::*;
+    pub use proverbs::ext::windows::*;
+    pub use proverbs::ext::xrc::*;
     pub use proverbs::memory::*;
     pub use proverbs::post::*;
     pub use proverbs::qp::*;

@@ -326,13 +326,13 @@ fn a_window_is_invalidated_once() {
     let Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair().unwrap();
     let mut outcome = |a: &mut QueuePair<Rc, Rts>, rkey| {
         // SAFETY: nothing relies on the key any more.
-        a.post_send(unsafe { wr::LocalInv::of_rkey(rkey) }).unwrap();
+        a.post_send(unsafe { ext::windows::LocalInv::of_rkey(rkey) }).unwrap();
         next(&mut cq)
     };
     let region = pd.register::<RemoteWrite>(64).unwrap();
     let window = fabric.open_window(region.remote()).unwrap();
     let closed = outcome(&mut a, window.rkey());
-    assert_eq!(closed, (Some(<wr::LocalInv as wr::Opcode>::COMPLETES_AS), Ok(())));
+    assert_eq!(closed, (Some(<ext::windows::LocalInv as wr::Opcode>::COMPLETES_AS), Ok(())));
     assert!(!fabric.close_window(window));
     assert_eq!(outcome(&mut a, window.rkey()), (None, Err(WcStatus::LocQpOp)));
     assert_eq!(a.query().unwrap().state, Some(QpState::Err));
@@ -340,7 +340,7 @@ fn a_window_is_invalidated_once() {
     let Pair { mut a, b: _b, cq: mut own, pd, .. } = proverbs::loopback::pair().unwrap();
     let region = pd.register::<RemoteWrite>(64).unwrap();
     // SAFETY: the key does not belong to a window.
-    a.post_send(unsafe { wr::LocalInv::of_rkey(region.remote().rkey()) }).unwrap();
+    a.post_send(unsafe { ext::windows::LocalInv::of_rkey(region.remote().rkey()) }).unwrap();
     assert_eq!(next(&mut own), (None, Err(WcStatus::LocQpOp)));
 }
 

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the lowest up. Files at the top of `src` are rooms too.
-const ORDER: [&str; 22] = [
+/// From the lowest up. Files at the top of `src` are rooms too, and so is each folder of `src/ext`.
+const ORDER: [&str; 34] = [
     "allows",
     "cold_calls",
     "black_box",
@@ -24,14 +24,26 @@ const ORDER: [&str; 22] = [
     "post",
     "srq",
     "qp",
+    "ext::extended_polling",
+    "ext::extended_posting",
+    "ext::windows",
+    "ext::on_demand",
+    "ext::persistence",
+    "ext::srd",
+    "ext::device_memory",
+    "ext::path_migration",
+    "ext::tuning",
+    "ext::xrc",
     "first_calls",
     "raw",
     "loopback",
     "endpoint",
     "cm",
+    "ext::af_ib",
     "wait_for",
     "diagnostics",
     "guide",
+    "ext",
 ];
 
 fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
@@ -50,14 +62,31 @@ fn files(folder: &Path, extension: &str, all: &mut Vec<PathBuf>) {
     }
 }
 
+/// The text before the first test module in it. (Declarations of test files stay.)
+fn without_tests(text: &str) -> &str {
+    let heads =
+        ["\n#[cfg(test)]\nmod tests {", "\n#[cfg(all(test, feature = \"loopback\"))]\nmod tests {"];
+    let end = heads.iter().filter_map(|head| text.find(head)).min();
+    &text[..end.unwrap_or(text.len())]
+}
+
 /// The rooms that a file names by `crate::room::`, outside comments and macros that users expand.
 fn named(text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let code: String = code.map(|line| format!("{line}\n")).collect();
     let code = code.replace("$crate::", "");
-    let rooms = code.split("crate::").skip(1);
-    let words = rooms.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next());
-    words.flatten().map(str::to_owned).collect()
+    code.split("crate::").skip(1).map(|rest| room_of(rest, "::")).collect()
+}
+
+/// The room of a path in `src`: its first part, and of an extension also the second.
+fn room_of(path: &str, separator: &str) -> String {
+    let mut parts = path.split(separator).map(|part| {
+        part.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+    });
+    match (parts.next().unwrap_or_default(), parts.next()) {
+        ("ext", Some(name)) if !["", "mod"].contains(&name) => format!("ext::{name}"),
+        (room, _) => room.to_owned(),
+    }
 }
 
 #[test]
@@ -68,17 +97,15 @@ fn each_room_imports_only_from_those_below() {
     let mut wrong = Vec::new();
     for path in files {
         let inside = path.strip_prefix("src").unwrap();
-        let room = inside.components().next().unwrap().as_os_str().to_string_lossy();
-        let room = room.trim_end_matches(".rs");
+        let room = room_of(&inside.to_string_lossy(), "/");
         // The root and the prelude name everything; tests use any room.
-        if ["lib", "prelude"].contains(&room) || inside.to_string_lossy().contains("tests") {
+        if ["lib", "prelude"].contains(&room.as_str()) || inside.to_string_lossy().contains("tests")
+        {
             continue;
         }
-        let here = place(room).unwrap_or_else(|| panic!("src/{room} is in no order"));
+        let here = place(&room).unwrap_or_else(|| panic!("src/{room} is in no order"));
         let text = fs::read_to_string(&path).unwrap();
-        let tests = ["\n#[cfg(test)]\nmod ", "\n#[cfg(all(test, feature = \"loopback\"))]\nmod "];
-        let end = tests.iter().filter_map(|tests| text.find(tests)).min();
-        let code = &text[..end.unwrap_or(text.len())];
+        let code = without_tests(&text);
         let above = named(code).into_iter().filter(|name| place(name).is_some_and(|at| at > here));
         wrong.extend(above.map(|name| format!("{} names {name}", path.display())));
     }
@@ -101,9 +128,7 @@ fn modules_of_the_loopback() -> BTreeMap<String, String> {
             _ => parts.join("::"),
         };
         let text = fs::read_to_string(&path).unwrap();
-        let tests = ["\n#[cfg(test)]\nmod ", "\n#[cfg(all(test, feature = \"loopback\"))]\nmod "];
-        let end = tests.iter().filter_map(|tests| text.find(tests)).min();
-        let code = &text[..end.unwrap_or(text.len())];
+        let code = without_tests(&text);
         let lines = code.lines().map(|line| line.split("//").next().unwrap());
         modules.entry(name).or_default().extend(lines.flat_map(|line| [line, "\n"]));
     }

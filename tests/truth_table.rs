@@ -6,6 +6,13 @@
 //! The ui-tests show that the methods require each of them.
 
 use proverbs::diagnostics::*;
+use proverbs::ext::extended_posting::*;
+use proverbs::ext::on_demand::*;
+use proverbs::ext::persistence::*;
+use proverbs::ext::srd::*;
+use proverbs::ext::tuning::*;
+use proverbs::ext::windows::*;
+use proverbs::ext::xrc::*;
 use proverbs::memory::*;
 use proverbs::prelude::*;
 use proverbs::qp::*;

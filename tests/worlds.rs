@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use proverbs::bounded::ServiceLevel;
 use proverbs::completion::UdReceived;
-use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent, XrcdFile};
+use proverbs::device::{DeviceEvent, Gid, GlobalRoute, PortEvent};
 use proverbs::endpoint;
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::persistence::{Flushable, Persistent};
+use proverbs::ext::xrc::XrcdFile;
 use proverbs::loopback::{Capacity, Fabric, Fault, Grants, Personality, Script, World};
-use proverbs::memory::{Flushable, Persistent};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::qp::{Max, QpCreateFlags};
@@ -487,9 +489,9 @@ fn a_deferred_queue_pair_that_cannot_be_destroyed_stays_whole() {
     assert_eq!(pool.available(), 3);
 }
 
-profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
-profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
-profile! { Both { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
+profile! { Flushing { posting: ExtendedPosting<ext::persistence::Flush> } }
+profile! { Publishing { posting: ExtendedPosting<ext::persistence::AtomicWrite> } }
+profile! { Both { posting: ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)> } }
 
 /// iWARP has neither FLUSH nor ATOMIC_WRITE.
 #[test]

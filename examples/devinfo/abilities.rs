@@ -4,7 +4,7 @@ use proverbs::device::{
     AtomicCap, CqModeration, DeviceAttr, DeviceMemory, FlushGlobal, FlushPersistent,
     MemoryWindows2B, PacketPacing, ResizeSrq, Timestamps,
 };
-use proverbs::memory::OnDemand;
+use proverbs::ext::on_demand::OnDemand;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::rules::HasBothQueues;
@@ -80,7 +80,7 @@ fn may_lack(context: &Context) -> Result<()> {
     tell("device memory", abilities.can::<DeviceMemory>().is_some());
     tell("FLUSH, global", abilities.can::<FlushGlobal>().is_some());
     tell("FLUSH, persistent", abilities.can::<FlushPersistent>().is_some());
-    tell("ATOMIC WRITE", abilities.can::<proverbs::wr::AtomicWrite>().is_some());
+    tell("ATOMIC WRITE", abilities.can::<proverbs::ext::persistence::AtomicWrite>().is_some());
     tell("timestamps of completions", abilities.can::<Timestamps>().is_some());
     tell("events of completion queues moderated", abilities.can::<CqModeration>().is_some());
     tell("rates of RC queue pairs limited", abilities.can::<PacketPacing<Rc>>().is_some());

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::{CmId, ConnParam, Connection, RouteResolved, Tcp};
-use proverbs::memory::{LentWindow, MemoryWindow, Windowed};
+use proverbs::ext::windows::{LentWindow, MemoryWindow, Windowed};
 use proverbs::prelude::*;
 
 use crate::patience::patience;
@@ -206,10 +206,12 @@ impl Queue {
         };
         window.set_id(slot.into());
         let (bind, (addr, key)) = if is_to_host {
-            let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, region, range)?.lend();
+            let (bind, lent) =
+                ext::windows::BindMw::<RemoteWrite>::new(window, region, range)?.lend();
             (bind, (lent.slice(0, 0)?.addr(), lent.rkey()))
         } else {
-            let (bind, lent) = wr::BindMw::<RemoteRead>::new(window, region, range)?.lend();
+            let (bind, lent) =
+                ext::windows::BindMw::<RemoteRead>::new(window, region, range)?.lend();
             (bind, (lent.slice(0, 0)?.addr(), lent.rkey()))
         };
         qp.post_send(bind)?;

@@ -151,7 +151,8 @@ impl Fabric {
     /// [R8.10]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-10
     /// [R8.11]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-11
     /// [R8.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-9
-    /// [`CompletionTs`]: https://docs.rs/proverbs/latest/proverbs/completion/enum.CompletionTs.html
+    /// [`CompletionTs`]:
+    /// https://docs.rs/proverbs/latest/proverbs/ext/extended_polling/enum.CompletionTs.html
     pub fn advance(&self, time: Duration) {
         self.shared().post(|state| state.move_clock(time));
     }

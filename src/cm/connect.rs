@@ -148,8 +148,8 @@ impl<S: CmState> CmId<Tcp, S> {
     /// - [`TimedOut`](crate::ErrorKind::TimedOut): the peer did not answer in time.
     /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`, `rdma_init_qp_attr`,
     ///   `ibv_modify_qp` or `rdma_establish`, and with `ece` of the calls of
-    ///   [`Ece`](crate::qp::Ece). EINVAL of `rdma_connect`: a depth exceeds the device's limit
-    ///   ([R16.16](crate::guide::rules#r16-16)), or `qp` is not on this id's device.
+    ///   [`Ece`](crate::ext::tuning::Ece). EINVAL of `rdma_connect`: a depth exceeds the device's
+    ///   limit ([R16.16](crate::guide::rules#r16-16)), or `qp` is not on this id's device.
     #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece", "rdma_conn_param"))]
     #[doc(alias = "private_data_len")]
     pub fn connect<P: Profile>(

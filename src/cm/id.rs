@@ -71,12 +71,12 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 /// ```
 #[doc(alias("rdma_cm_id", "rdma_route", "rdma_addr"))]
 pub struct CmId<PS: PortSpace, S: CmState, M: Mode = Synchronous> {
-    pub(super) core: Core,
+    pub(crate) core: Core,
     _types: PhantomData<(PS, S, M)>,
 }
 
 /// An id without its types.
-pub(super) struct Core {
+pub(crate) struct Core {
     pub id: Id,
     pub local: Option<SocketAddr>,
     pub peer: Option<SocketAddr>,
@@ -85,7 +85,7 @@ pub(super) struct Core {
     /// Distinguishes the device from others, if the provider does not share contexts.
     pub identity: Option<Identity>,
     /// Which of several threads waits for requests.
-    pub turn: Turn,
+    pub(super) turn: Turn,
 }
 
 impl Core {
@@ -101,7 +101,7 @@ impl Core {
     }
 
     /// The error of an event that ended the step in progress, whichever call took the event.
-    pub fn end(&self, verb: &'static str, waiting: Waiting) -> Option<Error> {
+    pub(super) fn end(&self, verb: &'static str, waiting: Waiting) -> Option<Error> {
         let seen = self.id.seen();
         let broken = seen.broken().map(|(event, status)| (EventKind::from_c(event), status));
         let gone = seen.removal().map(|status| (EventKind::DeviceRemoval, status));

@@ -297,7 +297,6 @@ mod devices;
 mod ece;
 mod ep;
 mod event;
-mod ib;
 mod id;
 mod listen;
 #[cfg(feature = "loopback")]
@@ -307,13 +306,13 @@ mod param;
 mod private_data;
 mod provider;
 mod queue_pair;
-mod resolve;
+pub(crate) mod resolve;
 mod space;
 mod state;
 mod table;
 mod turn;
 pub mod verbs;
-mod waits;
+pub(crate) mod waits;
 
 pub use accept::{Accepted, NotAccepted};
 pub use addrinfo::{AddrInfo, PassiveInfo};
@@ -326,7 +325,6 @@ pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
 pub use ece::HeardPeer;
 pub use ep::{Ep, EpParts, EpPending, EpSends, EpState};
 pub use event::{Event, EventKind, IdKey, PeerParam};
-pub use ib::IbAddr;
 pub use id::CmId;
 pub use listen::Request;
 #[cfg(feature = "loopback")]

@@ -44,9 +44,9 @@ pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     /// How long to wait for an acknowledgement; `None` for rdma_cm's default, which depends on the
     /// path.
     pub ack_timeout: Option<Timeout>,
-    /// Whether to negotiate vendor options of the connection ([`Ece`](crate::qp::Ece)), if both
-    /// devices support them. A request offers the options of its queue pair, the answer contains
-    /// those that the other side accepted, and these are set on the queue pair
+    /// Whether to negotiate vendor options of the connection ([`Ece`](crate::ext::tuning::Ece)), if
+    /// both devices support them. A request offers the options of its queue pair, the answer
+    /// contains those that the other side accepted, and these are set on the queue pair
     /// ([R23.1](crate::guide::rules#r23-1)). If a device does not support options or the peer sends
     /// none, the connection is made as with false, the default. An id that offered options, and
     /// whose request was not sent (`NotConnected::Unsent`), offers them again.

@@ -48,7 +48,7 @@ fn asked(address: SocketAddr, errno: c_int) -> String {
 }
 
 /// The kernel enforces the time-out and reports it. This limit is for a kernel that does not.
-pub(super) fn patience(timeout: Duration) -> Duration {
+pub(crate) fn patience(timeout: Duration) -> Duration {
     timeout.saturating_add(Duration::from_secs(1))
 }
 
@@ -74,7 +74,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Binds the id to an address of any family.
-    pub(super) fn bind_to(
+    pub(crate) fn bind_to(
         mut self,
         address: sockaddr_storage,
         asked: impl FnOnce(c_int) -> String,
@@ -117,7 +117,7 @@ impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// For addresses of any family.
-    pub(super) fn begin_addr(
+    pub(crate) fn begin_addr(
         mut self,
         peer: sockaddr_storage,
         timeout: Duration,

@@ -131,7 +131,7 @@ impl<'id> Awaited<'id> {
 }
 
 /// Waits for the result, at most `timeout`. The calling thread sleeps.
-pub(super) fn finish<W: Waits>(
+pub(crate) fn finish<W: Waits>(
     mut begun: W,
     timeout: Duration,
 ) -> Result<W::Done, Refused<W::Failed>> {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::completion::attachments::AtEnd;
 use crate::completion::counted::Counts;
 use crate::completion::deferred_destroy::Over;
-use crate::completion::extended::adapter::Extended;
 use crate::completion::inbox::Inbox;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::sys::handle;
+use crate::sys::polling::adapter::Extended;
 
 /// A completion queue as its queue pairs see it: its inbox and the C object.
 pub(crate) struct CqShared {

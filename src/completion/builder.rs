@@ -4,10 +4,9 @@ use std::marker::PhantomData;
 
 use crate::allows::{Allows, call};
 use crate::completion::counted::Counts;
-use crate::completion::create;
-use crate::completion::{CompletionChannel, CompletionQueue, CompletionQueueEx, WcFields};
+use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::device::{CompVector, Context, Lane};
-use crate::memory::{Entry, Owned};
+use crate::memory::Entry;
 use crate::terms::error::Error;
 use crate::terms::threads::{AnyThread, InLane, Threads};
 
@@ -20,7 +19,7 @@ use crate::terms::threads::{AnyThread, InLane, Threads};
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::completion::{CompletionQueueEx, CompletionTs};
+/// use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
 /// use proverbs::qp::InLane;
 /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
 /// let channel = context.create_comp_channel()?;
@@ -52,19 +51,16 @@ use crate::terms::threads::{AnyThread, InLane, Threads};
 #[doc(alias("ibv_cq_init_attr_ex", "ibv_cq_init_attr_mask", "IBV_CQ_INIT_ATTR_MASK_FLAGS"))]
 #[doc(alias = "cq_context")]
 pub struct CqBuilder<'a, L: Threads = AnyThread, F = NoFields, C = NoChannel> {
-    context: Context,
-    cqe: u32,
-    counts: Counts,
-    events: Option<&'a CompletionChannel>,
-    on: Option<&'a CompVector>,
+    pub(crate) context: Context,
+    pub(crate) cqe: u32,
+    pub(crate) counts: Counts,
+    pub(crate) events: Option<&'a CompletionChannel>,
+    pub(crate) on: Option<&'a CompVector>,
     _chosen: PhantomData<(L, F, C)>,
 }
 
 /// Its completions have only the fields of `ibv_wc`.
 pub enum NoFields {}
-
-/// Its completions also have the fields `F`.
-pub struct Fields<F>(PhantomData<F>);
 
 /// It delivers no events.
 #[doc(hidden)]
@@ -114,7 +110,7 @@ impl Lane {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// use proverbs::completion::{CompletionQueueEx, CompletionTs};
+    /// use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
     /// use proverbs::qp::InLane;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let lane = pd.alloc_lane()?;
@@ -247,38 +243,13 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     }
 
     /// Changes the type parameters that record the options.
-    fn typed<G, D>(self) -> CqBuilder<'a, L, G, D> {
+    pub(crate) fn typed<G, D>(self) -> CqBuilder<'a, L, G, D> {
         let CqBuilder { context, cqe, counts, events, on, .. } = self;
         CqBuilder { context, cqe, counts, events, on, _chosen: PhantomData }
     }
 }
 
-impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
-    /// Adds the fields `G` to each completion (`wc_flags` of ibv_create_cq_ex(3)). `create` then
-    /// returns a [`CompletionQueueEx`].
-    ///
-    /// Waiting on its channel returns completions without these fields. To get the fields, drop
-    /// that result and poll.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use proverbs::completion::CompletionWallclock;
-    /// use std::time::Duration;
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// let mut channel = context.create_comp_channel()?;
-    /// let timed = context.cq(64).fields::<CompletionWallclock>().channel(&channel);
-    /// let mut cq = timed.create::<Buf>()?;
-    /// channel.wait_timeout(&mut cq, Duration::from_millis(1))?;
-    /// for (completion, fields) in cq.poll()? {
-    ///     println!("{completion:?} at {:?}", fields.completion_wallclock_ns());
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias = "wc_flags")]
-    pub fn fields<G: WcFields>(self) -> CqBuilder<'a, L, Fields<G>, C> {
-        self.typed()
-    }
-
+impl<L: Threads, C> CqBuilder<'_, L, NoFields, C> {
     /// Creates the completion queue, for queues whose entry type is `E` (`ibv_create_cq`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -290,26 +261,8 @@ impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     #[doc(alias("ibv_create_cq", "cqe"))]
     pub fn create<E: Entry>(self) -> Result<CompletionQueue<E, L>, Error> {
-        let CqBuilder { context, cqe, events, on, .. } = &self;
-        CompletionQueue::create(context, *cqe, *events, *on, None, self.counts)
-    }
-}
-
-impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
-    /// Creates the completion queue, for queues whose entry type is `E` (`ibv_create_cq_ex`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// # Errors
-    /// As without fields, and [`ErrorKind::Os`](crate::ErrorKind::Os) with EOPNOTSUPP if the device
-    /// or the library lacks one of the fields or extended polling
-    /// ([R14.6](crate::guide::rules#r14-6)).
-    #[doc(alias("ibv_create_cq_ex", "cqe"))]
-    pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
-        let fields = Some(create::Fields::of::<F>());
-        let CqBuilder { context, cqe, events, on, .. } = &self;
-        CompletionQueue::create(context, *cqe, *events, *on, fields, self.counts)
-            .map(CompletionQueueEx::of)
+        let CqBuilder { context, cqe, counts, events, on, .. } = self;
+        CompletionQueue::create(&context, cqe, events, on, None, counts)
     }
 }
 

@@ -12,25 +12,18 @@ use crate::completion::booking::CqShared;
 use crate::completion::counted::Counts;
 use crate::completion::handle::CqHandle;
 use crate::completion::queue::At;
-use crate::completion::{CompletionChannel, CompletionQueue, WcFields};
+use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::counters::ids;
 use crate::device::{CompVector, Context, CqId};
 use crate::memory::Entry;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
-use crate::sys::polling::adapter::{self, Extended};
-use crate::sys::polling::{CqAttr, ibv_cq_ex, wc_flags};
+use crate::sys::polling::adapter::Extended;
+use crate::sys::polling::{CqAttr, ibv_cq_ex};
 use crate::sys::refusal::of_creation;
 use crate::sys::types::ibv_cq;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
-
-/// The fields `F`, for the adapter.
-struct FieldsOf<F>(PhantomData<F>);
-
-impl<F: WcFields> adapter::Fields for FieldsOf<F> {
-    const WC_FLAGS: u64 = F::WC_FLAGS;
-}
 
 /// The extra fields of a queue with extended polling.
 #[derive(Clone, Copy)]
@@ -39,12 +32,6 @@ pub(crate) struct Fields {
     pub wc_flags: u64,
     /// Creates the adapter that is polled in place of a queue with these fields.
     pub adapter: unsafe fn(NonNull<ibv_cq_ex>, bool) -> Extended,
-}
-
-impl Fields {
-    pub fn of<F: WcFields>() -> Self {
-        Fields { wc_flags: wc_flags::OURS | F::WC_FLAGS, adapter: Extended::new::<FieldsOf<F>> }
-    }
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {

@@ -7,10 +7,10 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Weak};
 
+use crate::completion::adapter::{Extended, Row};
 use crate::completion::attachments::State;
 use crate::completion::booking::CqShared;
 use crate::completion::counted::{Counted, Counts};
-use crate::completion::extended::adapter::{Extended, Row};
 use crate::completion::polled_queue::PolledQueue;
 use crate::counters::budget::Budget;
 use crate::counters::tally::CqTally;
@@ -49,7 +49,7 @@ pub(crate) struct Inbox {
     /// instructions.)
     wc_flags: u64,
     /// Whether the device is Soft-RoCE, which uses another flag for an invalidated key.
-    pub(super) is_soft_roce: bool,
+    pub(crate) is_soft_roce: bool,
 }
 
 /// Not a set of fields.
@@ -168,7 +168,7 @@ impl Inbox {
 
     /// Whether it is polled for exactly these fields.
     #[inline(always)]
-    pub(super) fn is_polled_for(&self, wc_flags: u64) -> bool {
+    pub(crate) fn is_polled_for(&self, wc_flags: u64) -> bool {
         self.wc_flags == wc_flags
     }
 
@@ -177,7 +177,7 @@ impl Inbox {
     /// # Safety
     /// `wc` points into `wcs` of this inbox, which is polled for fields, and was derived from a
     /// pointer to the whole inbox.
-    pub(super) unsafe fn row_of(&self, wc: *const ibv_wc) -> *const Row {
+    pub(crate) unsafe fn row_of(&self, wc: *const ibv_wc) -> *const Row {
         // SAFETY: it is polled for fields, so it has `extended` from `new` on; and `wc` is in `wcs`
         // (this function's contract).
         unsafe { self.extended.as_ref().unwrap_unchecked().row(self.index_of(wc)) }

@@ -21,21 +21,20 @@ pub(crate) mod awaited;
 pub(crate) mod booking;
 pub(crate) mod channel;
 pub(crate) mod counted;
-mod create;
+pub(crate) mod create;
 pub(crate) mod datagram;
 pub(crate) mod deferred_destroy;
 mod detached;
-pub(crate) mod extended;
 pub(crate) mod finish;
 pub(crate) mod handle;
 pub(crate) mod inbox;
-mod moderation;
 pub(crate) mod notify;
 pub(crate) mod polled_queue;
 pub(crate) mod status;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
-mod window;
+
+pub(crate) use crate::sys::polling::adapter;
 
 pub use crate::sys::attr::grh::{GRH_LEN, Grh};
 pub use crate::sys::wait::Waker;
@@ -45,18 +44,11 @@ pub use crate::work::wc_opcode::WcOpcode;
 pub use awaited::AsyncCompletionChannel;
 pub use builder::CqBuilder;
 #[doc(hidden)]
-pub use builder::{
-    Fields, NoChannel, NoFields, TakesChannel, TakesVector, WithChannel, WithVector,
-};
+pub use builder::{NoChannel, NoFields, TakesChannel, TakesVector, WithChannel, WithVector};
 pub use channel::CompletionChannel;
 pub use datagram::UdReceived;
 pub use detached::DetachedCompletion;
-pub use extended::{
-    CompletionQueueEx, CompletionTs, CompletionWallclock, CompletionsEx, DlidPathBits, HasField,
-    ReadFields, WcFields, WithFields,
-};
 pub use handle::CqHandle;
-pub use moderation::Moderation;
 pub use notify::Notify;
 pub use outcome::{Direction, Failed, Outcome, Received, Sent};
 pub use poll::Completions;

@@ -19,7 +19,7 @@ use crate::terms::threads::Threads;
 /// The `left` completions from `at` on, which were polled. The poller no longer counts them, so
 /// they are not returned twice.
 #[must_use = "else they are lost"]
-pub(super) struct Polled {
+pub(crate) struct Polled {
     at: *const ibv_wc,
     left: u32,
 }
@@ -97,7 +97,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 
     /// The address of the next completion to return, after a poll of one that returned `count`.
     #[inline(always)]
-    pub(super) fn find_one(&mut self, count: i32) -> Result<Option<*const ibv_wc>, Error> {
+    pub(crate) fn find_one(&mut self, count: i32) -> Result<Option<*const ibv_wc>, Error> {
         if count > 0 {
             return Ok(Some(self.inbox.0.cast()));
         }
@@ -109,7 +109,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// path has work to do, a placeholder is polled instead, and the result is negative
     /// (`PLACEHOLDER`). So 0 means that the device's queue is empty.
     #[inline(always)]
-    pub(super) fn ask(&mut self, most: i32) -> i32 {
+    pub(crate) fn ask(&mut self, most: i32) -> i32 {
         let inbox = self.inbox.0;
         // SAFETY: the inbox lives as long as `shared`.
         let polled = unsafe { &(*inbox).polled_queue }.polled.load(Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 
     /// The result of a poll that returned `count`.
     #[inline(always)]
-    pub(super) fn found(&mut self, count: i32) -> Result<Polled, Error> {
+    pub(crate) fn found(&mut self, count: i32) -> Result<Polled, Error> {
         if count > 0 {
             return Ok(Polled { at: self.inbox.0.cast(), left: count as u32 });
         }
@@ -144,7 +144,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 
     /// Returns the completions of the last poll.
     #[inline(always)]
-    pub(super) fn completions(&mut self, polled: Polled) -> Completions<'_, E> {
+    pub(crate) fn completions(&mut self, polled: Polled) -> Completions<'_, E> {
         Completions::new(polled.at, polled.left)
     }
 
@@ -247,7 +247,7 @@ impl<'cq, E: Entry> Completions<'cq, E> {
 
     /// The address of the next completion, if one is left.
     #[inline(always)]
-    pub(super) fn first(&self) -> Option<*const ibv_wc> {
+    pub(crate) fn first(&self) -> Option<*const ibv_wc> {
         if self.left() == 0 { None } else { Some(self.at) }
     }
 

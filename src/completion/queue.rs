@@ -54,7 +54,7 @@ pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
     //   point into it.
     // - `shared` keeps the counters of every queue that completes here until none of its
     //   completions can arrive any more.
-    pub(super) inbox: At,
+    pub(crate) inbox: At,
     pub(super) shared: Arc<CqShared>,
     pub(super) handle: CqHandle<E, L>,
     pub(super) id: CqId,
@@ -64,7 +64,7 @@ pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
 
 /// The address of the inbox, for use on any thread.
 #[derive(Clone, Copy)]
-pub(super) struct At(pub(super) *const Inbox);
+pub(crate) struct At(pub(crate) *const Inbox);
 
 // SAFETY: any thread may refer to and use an inbox (see `Inbox`).
 unsafe impl Send for At {}

@@ -55,7 +55,7 @@ pub struct Completion<'cq, E: Entry> {
     // - If `E` is owned and the wr_id does not belong to a ring, this completion owns the entry in
     //   the wr_id.
     // - `wc` is in the inbox of the completion queue that `'cq` borrows.
-    pub(super) wc: Promised<'cq>,
+    pub(crate) wc: Promised<'cq>,
     /// The wr_id, read once. It is the word of the entry, unless `word::is_none`.
     pub(super) word: usize,
     _entry: PhantomData<(E, OneThread)>,
@@ -221,7 +221,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     /// `wc` was polled from a queue with entries of type `E`, into an inbox that lives as long as
     /// `'cq`, and is returned to the program once.
     #[inline(always)]
-    pub(super) unsafe fn new(wc: *const ibv_wc) -> Self {
+    pub(crate) unsafe fn new(wc: *const ibv_wc) -> Self {
         // INVARIANT: the provider wrote `wc`, which does not change for `'cq`. The completion is
         // returned once, so it owns the entry in the wr_id.
         let wc = Promised { at: wc, _borrowed: PhantomData };
@@ -249,7 +249,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
 
     /// The fields of a successful receive.
     #[inline(always)]
-    pub(super) fn arrival(&self) -> Option<Promised<'cq, Arrival>> {
+    pub(crate) fn arrival(&self) -> Option<Promised<'cq, Arrival>> {
         let success = self.wc.success()?;
         // A wr_id that the program chose does not identify the queue.
         let says_receive = success.opcode() & ibv_wc_opcode::IBV_WC_RECV != 0;
@@ -357,7 +357,7 @@ impl<E: Entry> Drop for Completion<'_, E> {
 /// that the type names.
 #[derive(Clone, Copy)]
 pub(crate) struct Promised<'cq, Of = Any> {
-    pub(super) at: *const ibv_wc,
+    pub(crate) at: *const ibv_wc,
     _borrowed: PhantomData<(&'cq ibv_wc, Of)>,
 }
 
@@ -386,7 +386,7 @@ macro_rules! promised {
         impl Promised<'_, $of> {
             $(
                 #[inline(always)]
-                pub(super) fn $field(self) -> $type {
+                pub(crate) fn $field(self) -> $type {
                     // SAFETY: the field is promised for every completion of the kind that the type
                     // names.
                     unsafe { (*self.at).$field }
@@ -412,7 +412,7 @@ impl<'cq, Of> Promised<'cq, Of> {
 
 impl<'cq> Promised<'cq> {
     #[inline(always)]
-    pub(super) fn success(self) -> Option<Promised<'cq, Success>> {
+    pub(crate) fn success(self) -> Option<Promised<'cq, Success>> {
         let is_success = self.status() == ibv_wc_status::IBV_WC_SUCCESS;
         // SAFETY: its status is success.
         is_success.then(|| unsafe { self.says() })
@@ -422,7 +422,7 @@ impl<'cq> Promised<'cq> {
 impl Promised<'_, Arrival> {
     /// The union of `imm_data` and `invalidated_rkey`, if `flag` marks it as present.
     #[inline(always)]
-    pub(super) fn word(self, flag: ibv_wc_flags) -> Option<u32> {
+    pub(crate) fn word(self, flag: ibv_wc_flags) -> Option<u32> {
         if self.wc_flags() & flag.0 == 0 {
             return None;
         }

@@ -73,8 +73,8 @@ impl AddressHandle {
 
     /// EFA's number of the address handle (`efadv_query_ah`). A received message on SRD contains
     /// the number of the handle for its sender:
-    /// [`Sender::ah_number`](crate::qp::Sender::ah_number). All handles for one peer have the same
-    /// number. Call it before you pass the handle to a queue pair.
+    /// [`Sender::ah_number`](crate::ext::srd::Sender::ah_number). All handles for one peer have the
+    /// same number. Call it before you pass the handle to a queue pair.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};

@@ -172,10 +172,10 @@ impl_debug!(Abilities, |_| "Abilities {{ .. }}");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ext::persistence::AtomicWrite;
     use crate::sys::extended::ibv_device_attr_ex;
     use crate::sys::types::zeroed;
     use crate::terms::transport::{Rc, Uc};
-    use crate::work::opcode::AtomicWrite;
 
     /// `IB_UVERBS_DEVICE_FLUSH_GLOBAL` and the following bits, as in the kernel's ib_user_verbs.h.
     #[test]

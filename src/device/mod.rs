@@ -17,7 +17,6 @@ pub(crate) mod events;
 pub(crate) mod lane;
 pub(crate) mod protocol;
 pub(crate) mod query;
-pub(crate) mod xrc;
 
 pub use ah::AddressHandle;
 pub use attr_ex::{
@@ -31,7 +30,6 @@ pub use context::Context;
 pub use events::DeviceEvents;
 pub use lane::Lane;
 pub use pd::ProtectionDomain;
-pub use xrc::{XrcDomain, XrcdFile};
 
 pub use crate::sys::ah_table::AhIndex;
 pub use crate::sys::attr::address::{AddressVector, GlobalRoute};

@@ -84,10 +84,11 @@ pub use unconnected::{ConnectError, Stage};
 pub use wire::WireError;
 
 use crate::device::context::Context;
+use crate::ext::xrc::XrcTarget;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
 use crate::profile::{Initiator, InitiatorDepth, Profile};
-use crate::qp::{Depth, QueuePair, XrcTarget};
+use crate::qp::{Depth, QueuePair};
 use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth, SrqNum};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::gid::{Gid, GidKind};
@@ -281,8 +282,8 @@ impl Endpoint {
     /// As for [`of_rc`](Self::of_rc).
     ///
     /// ```
-    /// # use proverbs::{device::XrcdFile, endpoint::*, loopback::Fabric, prelude::*};
-    /// # use proverbs::qp::{XrcRtr, XrcRts, XrcTargetRtr};
+    /// # use proverbs::{endpoint::*, ext::xrc::XrcdFile, loopback::Fabric, prelude::*};
+    /// # use proverbs::ext::xrc::{XrcRtr, XrcRts, XrcTargetRtr};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # profile! { Initiating { receive: NoRq } }
     /// # let context = Fabric::new().open_device();

@@ -283,7 +283,8 @@ impl Fabric {
     ///   [R8.9](crate::guide::rules#r8-9)).
     ///
     /// Devices may take longer; [`Personality::Worst`] takes up to four times as long. Timestamps
-    /// of completions ([`CompletionTs`](crate::completion::CompletionTs)) move with the clock.
+    /// of completions ([`CompletionTs`](crate::ext::extended_polling::CompletionTs)) move with the
+    /// clock.
     pub fn advance(&self, time: Duration) {
         self.0.advance(time);
     }

@@ -7,9 +7,10 @@ use super::{Fabric, World};
 use crate::bounded::{Psn, Qkey, Qpn};
 use crate::completion::CompletionQueue;
 use crate::device::{AddressVector, Context, ProtectionDomain};
+use crate::ext::srd::SrdRts;
 use crate::memory::Pool;
 use crate::profile;
-use crate::qp::{Depth, QueuePair, SrdRts, UdInit, UdRtr};
+use crate::qp::{Depth, QueuePair, UdInit, UdRtr};
 use crate::state::Rts;
 use crate::terms::error::Error;
 use crate::transport::Srd;
@@ -18,7 +19,7 @@ use crate::wr::{self, Destination};
 profile! {
     /// The profile of an [`SrdPair`]: like [`DefaultProfile`](crate::DefaultProfile), but with the
     /// posting that EFA requires, with RDMA, and with EFA's small inline capacity.
-    pub Spreading { posting: crate::qp::ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 32 }
+    pub Spreading { posting: crate::ext::extended_posting::ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 32 }
 }
 
 /// Two SRD queue pairs on their own fabric, which can reach each other: see [`srd_pair`].

@@ -3,9 +3,9 @@
 #![allow(unsafe_code)] // turns handles into words and back
 
 use crate::memory::header::{Handle, Header, Word, word};
-use crate::memory::{
-    AnyList, Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf, WindowEntry,
-};
+use crate::memory::implicit::ImplicitBuf;
+use crate::memory::window::WindowEntry;
+use crate::memory::{AnyList, Buf, BufList, OpenBuf, ReadOnlyBuf, SharedBuf};
 
 /// The type of buffer that a work request owns while it is posted and that its completion returns.
 /// C uses a `wr_id` instead (ibv_poll_cq(3)).
@@ -143,8 +143,8 @@ pub enum AnyBuf<C: 'static = ()> {
     Window(WindowEntry),
     /// A piece of a region in read-only memory.
     ReadOnlyPiece(ReadOnlyBuf),
-    /// Memory of an implicit region. [`recognize`](crate::memory::ImplicitRegion::recognize)
-    /// restores its type.
+    /// Memory of an implicit region.
+    /// [`recognize`](crate::ext::on_demand::ImplicitRegion::recognize) restores its type.
     Implicit(ImplicitBuf),
 }
 
@@ -301,13 +301,13 @@ impl<C: 'static> Entry for AnyBuf<C> {
     #[inline(always)]
     unsafe fn completed(&mut self, is_success: impl FnOnce() -> bool) {
         if let AnyBuf::Window(window) = self {
-            window.completed(is_success());
+            window.0.completed(is_success());
         }
     }
 
     unsafe fn refused(&mut self) {
         if let AnyBuf::Window(window) = self {
-            window.refused();
+            window.0.refused();
         }
     }
 

@@ -7,10 +7,10 @@
 //! | **send one buffer several times** | [`SharedBuf`], from [`Buf::freeze`]; [`Shares`] for a known number of posts |
 //! | **let peers read and write** | [`MemoryRegion`], from [`register`](crate::ProtectionDomain::register) with the rights [`RemoteRead`], [`RemoteWrite`], [`RemoteReadWrite`], [`RemoteAtomic`] or [`RemoteAll`], or [`LocalWrite`] for no remote rights; its pieces are [`OpenBuf`] and [`ReadOnlyBuf`] |
 //! | **read and write the peer's memory** | [`RemoteSlice`], a key that the peer sent, and [`RemoteSpan`], [`RemoteAddr`] and [`RemoteCell`] inside it |
-//! | **register your own memory** | [`Memory`], the trait for [`create_in`](RegionBuilder::create_in): a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; [`DmaBuf`] and [`Dm`] of devices |
+//! | **register your own memory** | [`Memory`], the trait for [`create_in`](RegionBuilder::create_in): a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; memory of [devices](crate::ext::device_memory) |
 //! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
-//! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [`MemoryWindow`] and [`Type1Window`], whose keys are invalidated without a deregistration |
-//! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`] for the whole address space |
+//! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [memory windows](crate::ext::windows), whose keys are invalidated without a deregistration |
+//! | **register without pinning** | [on-demand paging](crate::ext::on_demand) |
 //! | **mix kinds on one queue** | [`AnyBuf`], and [`AnyList`] for several in one work request; [`Entry`] and [`Owned`] are the traits of the types that completions return |
 //! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] for a region's rights |
 //! | **handle errors** | [`TooLong`], [`OutOfBounds`], [`JoinError`], [`SplitError`], [`ReregError`] |
@@ -40,9 +40,7 @@ pub(crate) mod span;
 pub(crate) mod any_handle;
 pub(crate) mod blocks;
 pub(crate) mod chain;
-pub(crate) mod device;
 pub(crate) mod entry;
-pub(crate) mod flush;
 pub(crate) mod free_list;
 pub(crate) mod frozen;
 pub(crate) mod header;
@@ -50,7 +48,6 @@ pub(crate) mod header_slab;
 pub(crate) mod implicit;
 pub(crate) mod kept;
 pub(crate) mod null;
-pub(crate) mod on_demand;
 pub(crate) mod opaque;
 pub(crate) mod open_buf;
 pub(crate) mod orphaned;
@@ -72,13 +69,9 @@ pub(crate) use crate::sys::mem::{open, ranges};
 pub use any_list::AnyList;
 pub use arena::{Arena, ArenaBuilder};
 pub use buf::{Buf, TooLong};
-pub use device::{Dm, DmaBuf};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
-pub use flush::{Flushable, GrantsFlush, GrantsPersistence, Persistent, RemoteFlush};
-pub use implicit::{Implicit, ImplicitBuf, ImplicitRegion, PagedOps};
 pub use list::{BufList, BufRef};
 pub use null::Null;
-pub use on_demand::{Advice, OnDemand, OnDemandBuilder, OnDemandRegion};
 pub use opaque::Opaque;
 pub use open_buf::OpenBuf;
 pub use own::{
@@ -101,7 +94,3 @@ pub use shared::{SharedBuf, Shares};
 pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};
 #[cfg(feature = "zerocopy")]
 pub use typed::Mismatch;
-pub use window::{
-    BindsTo, BindsWindows, BoundType1Window, BoundWindow, LentWindow, MemoryWindow, Revocable,
-    Type1, Type1Window, WindowEntry, Windowed,
-};

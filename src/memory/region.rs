@@ -49,8 +49,8 @@ use crate::terms::error::{Error, Refused};
 /// ```
 ///
 /// `M` is its [`Memory`]. It can also be [`Opaque`](crate::memory::Opaque), memory that other code
-/// uses as well, or a [`DmaBuf`](crate::memory::DmaBuf) or [`Dm`](crate::memory::Dm), whose bytes
-/// the processor cannot access.
+/// uses as well, or a [`DmaBuf`](crate::ext::device_memory::DmaBuf) or
+/// [`Dm`](crate::ext::device_memory::Dm), whose bytes the processor cannot access.
 #[doc(alias = "ibv_mr")]
 pub struct MemoryRegion<A: Access, M = Pages> {
     region: Arc<Registered>,
@@ -74,7 +74,7 @@ pub struct MemoryRegion<A: Access, M = Pages> {
 /// [`relaxed_ordering`](Self::relaxed_ordering) lets writes arrive in any order.
 #[must_use = "`create` or `create_in` registers the region"]
 pub struct RegionBuilder<'a, A: Access> {
-    pub(super) pd: &'a ProtectionDomain,
+    pub(crate) pd: &'a ProtectionDomain,
     _rights: PhantomData<fn() -> A>,
 }
 
@@ -339,8 +339,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// another size may not be concurrent with them. For an [`Opaque`](crate::memory::Opaque)
     /// region, its contract defines what is allowed. Read-only memory may not be written.
     ///
-    /// For a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm) it is a number, not a
-    /// valid pointer.
+    /// For a [`DmaBuf`](crate::ext::device_memory::DmaBuf) or a
+    /// [`Dm`](crate::ext::device_memory::Dm) it is a number, not a valid pointer.
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -69,7 +69,7 @@ fn can_flush(context: &Context, access: AccessFlags, len: usize) -> Result<(), E
 }
 
 /// All types of rights include LOCAL_WRITE, which read-only memory cannot have (R6.3).
-pub(super) fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
+pub(crate) fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
     if is_writable { access } else { access - AccessFlags::LOCAL_WRITE }
 }
 
@@ -80,7 +80,7 @@ pub(crate) type NewMemory = (NonNull<[u8]>, AnyMemory);
 pub(crate) type AnyMemory = Box<dyn Any + Send>;
 
 /// Returns the value with its original type.
-pub(super) fn as_given<T: 'static>(memory: Option<AnyMemory>) -> T {
+pub(crate) fn as_given<T: 'static>(memory: Option<AnyMemory>) -> T {
     *memory.and_then(|memory| memory.downcast().ok()).expect("the original type")
 }
 
@@ -149,7 +149,7 @@ impl Registered {
     /// The range is mapped until `memory` is dropped or moved out of its box, for writes too if it
     /// may be written. The caller's type controls other accesses: a `Memory` allows none, and an
     /// `Opaque` does not provide safe access to the bytes.
-    pub(super) unsafe fn in_box<M: Any + Send, T>(
+    pub(crate) unsafe fn in_box<M: Any + Send, T>(
         pd: &ProtectionDomain,
         memory: Box<M>,
         bytes: NonNull<[u8]>,
@@ -615,7 +615,7 @@ impl Drop for Registered {
 
 /// The error if `len` bytes were not registered.
 #[cold]
-pub(super) fn why_not(
+pub(crate) fn why_not(
     verb: &'static str,
     pd: &ProtectionDomain,
     len: usize,

@@ -99,7 +99,7 @@ pub struct RemoteCell {
 }
 
 /// Eight aligned bytes of the peer's memory with write access: the target of an
-/// [`AtomicWrite`](crate::wr::AtomicWrite) ([R4.2](crate::guide::rules#r4-2)).
+/// [`AtomicWrite`](crate::ext::persistence::AtomicWrite) ([R4.2](crate::guide::rules#r4-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -182,8 +182,9 @@ impl<A: Access> RemoteSlice<A> {
         Ok(RemoteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
 
-    /// Returns the 8 bytes at `offset`, for an [`AtomicWrite`](crate::wr::AtomicWrite). Their
-    /// address must be a multiple of 8.
+    /// Returns the 8 bytes at `offset`, for an
+    /// [`AtomicWrite`](crate::ext::persistence::AtomicWrite). Their address must be a multiple of
+    /// 8.
     ///
     /// # Errors
     /// As for [`atomic`](Self::atomic).

@@ -204,6 +204,6 @@ rights!(RemoteAll: REMOTE_READ REMOTE_WRITE REMOTE_ATOMIC
     => GrantsRead GrantsWrite GrantsAtomic Remote;
     includes RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
 
-pub(super) mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use crate::device::DeviceMemory;
-use crate::memory::{Dm, DmaBuf};
+use crate::ext::device_memory::{Dm, DmaBuf};
 use crate::prelude::*;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::extended::{BARE, QUERY_DEVICE_EX, ibv_device_attr_ex};

@@ -6,8 +6,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use crate::completion::{
-    CompletionQueueEx, CompletionTs, CompletionWallclock, DlidPathBits, WcFields, WcStatus,
+use crate::completion::WcStatus;
+use crate::ext::extended_polling::{
+    CompletionQueueEx, CompletionTs, CompletionWallclock, DlidPathBits, WcFields,
 };
 use crate::memory::header::word;
 use crate::prelude::*;

@@ -5,12 +5,14 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::SetControl;
-use crate::completion::Moderation;
-use crate::device::{Can, CqModeration, DeviceMemory, PacketPacing, XrcdFile};
+use crate::device::{Can, CqModeration, DeviceMemory, PacketPacing};
+use crate::ext::extended_posting::ExtendedPosting;
+use crate::ext::on_demand::{Advice, OnDemand};
+use crate::ext::tuning::{Moderation, RateLimit};
+use crate::ext::xrc::XrcdFile;
 use crate::loopback::{Fabric, LOOPBACK};
-use crate::memory::{Advice, OnDemand};
 use crate::prelude::*;
-use crate::qp::{AnyQueuePair, Drain, QpCreateFlags, RateLimit, RcReturn};
+use crate::qp::{AnyQueuePair, Drain, QpCreateFlags, RcReturn};
 use crate::sys::control::Control;
 use crate::terms::error::Error;
 

@@ -8,9 +8,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::device::{XrcDomain, XrcdFile};
+use crate::ext::extended_posting::ExtendedPosting;
+use crate::ext::xrc::{XrcDomain, XrcTarget, XrcTargetRtr, XrcTargetRts, XrcdFile};
 use crate::prelude::*;
-use crate::qp::{Max, XrcTarget, XrcTargetRtr, XrcTargetRts};
+use crate::qp::Max;
 use crate::sys::control::{Answer, Control, LIBIBVERBS, created};
 use crate::sys::create_qp_ex::{CREATE_QP_EX, ibv_qp_init_attr_ex};
 use crate::sys::extended::BARE;

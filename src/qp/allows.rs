@@ -1,30 +1,27 @@
 //! The bounds of posting and other calls on a queue pair, by transport, state and profile.
 
-use super::{AnyQueuePair, QueuePair, XrcTarget};
+use super::{AnyQueuePair, QueuePair};
 use crate::allows::{RuledBy, call};
 use crate::memory::Owned;
 use crate::post::chain::SendPost;
 use crate::post::list::SendList;
 use crate::profile::Profile;
 use crate::rules::{
-    CanFail, CanPostRecv, CanPostSend, HasBothQueues, HasRate, HasRecvQueue, LeavesUnsignaled,
-    PostOn, StopsSending, TakesDestinations, TakesEce, UsesNoQueue, UsesOwnQueue, UsesPostSend,
+    CanFail, CanPostRecv, CanPostSend, HasBothQueues, HasRecvQueue, LeavesUnsignaled, PostOn,
+    StopsSending, TakesDestinations, UsesOwnQueue, UsesPostSend,
 };
-use crate::terms::state::{Reset, State};
-use crate::terms::transport::{Transport, Xrc};
+use crate::terms::state::State;
+use crate::terms::transport::Transport;
 use crate::work::data::Fits;
 use crate::work::limits::Max;
 
 allows! {
     [Q: RuledBy<call::ToError, Part: CanFail>] Q: ToError;
     [Q: RuledBy<call::IntoSqe, Part: StopsSending>] Q: IntoSqe;
-    [T: Transport, S: TakesEce, P: Profile] QueuePair<T, S, P>: SetEce;
-    [T: Transport, S: HasRate, P: Profile] QueuePair<T, S, P>: LimitRate;
     [T: TakesDestinations, S: State, P: Profile] QueuePair<T, S, P>: AddAddressHandle;
     [T: Transport, S: CanPostSend, P: Profile] QueuePair<T, S, P>: PostSend;
     [T: Transport, S: CanPostRecv, P: Profile<Receive: HasRecvQueue>] QueuePair<T, S, P>: PostRecv;
     [Q: RuledBy<call::PostUnsignaled, Part: LeavesUnsignaled>] Q: PostUnsignaled;
-    [P: Profile<Receive: UsesNoQueue>] QueuePair<Xrc, Reset, P>: CreateXrcInitiator;
     [T: HasBothQueues, P: Profile<Receive: UsesOwnQueue, Posting: UsesPostSend>] P: QpFromRaw<T>;
     [T: Transport, S: State, P: Profile, O: PostOn<T>] QueuePair<T, S, P>: DataInOrder<O>;
     [T: Transport, S: State, P: Profile, W: Fits<Max<G>, P::MaxInline>, const G: usize]
@@ -34,7 +31,6 @@ allows! {
 
 ruled_by! { ToError:
     [T: Transport, S: State, P: Profile] QueuePair<T, S, P>, S;
-    [S: State] XrcTarget<S>, S;
 }
 
 ruled_by! { IntoSqe:

@@ -8,7 +8,7 @@ use crate::device::AddressVector;
 use crate::memory::remote::by_fields;
 use crate::profile::{Initiator, Profile};
 use crate::qp::c_attr::{Attr, Fill, attributes};
-use crate::qp::{AlternatePath, Migration, QpAccess, QpQkey};
+use crate::sys::attr::qp::{AlternatePath, Migration, QpAccess, QpQkey};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };
@@ -232,20 +232,6 @@ attributes! {
         pub sq_psn: Psn,
         /// The Q_Key that a message must carry to be received.
         pub qkey: Option<QpQkey> = None,
-    } new {
-        /// Without optional attributes.
-    }
-
-    /// RTR -> RTS of SRD (ibv_modify_qp(3)), as [`QueuePair::sender`](crate::QueuePair::sender)
-    /// shows.
-    pub struct SrdRts {
-        /// The first PSN to send.
-        pub sq_psn: Psn,
-        /// The Q_Key that a message must carry to be received.
-        pub qkey: Option<QpQkey> = None,
-        /// How often a message is retried if its receiver has no receive posted; forever if `None`.
-        /// Devices that do not support this attribute reject it.
-        pub rnr_retry: Option<RnrRetry> = None,
     } new {
         /// Without optional attributes.
     }

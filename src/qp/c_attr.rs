@@ -1,6 +1,6 @@
 //! The structs of the attributes of transitions, which set them in their C form.
 
-pub(super) use crate::sys::attr::transition::{Attr, Fill};
+pub(crate) use crate::sys::attr::transition::{Attr, Fill};
 
 /// A struct of [`attributes`]. Seals the transitions: other crates can implement [`Fill`], but they
 /// cannot name this trait.
@@ -67,4 +67,4 @@ macro_rules! attributes {
     };
 }
 
-pub(super) use attributes;
+pub(crate) use attributes;

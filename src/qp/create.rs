@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use super::depth::{CreatedWith, Depth, QpCreateFlags, With};
 use super::{Aside, Core, QueuePair, counters, srd};
-use crate::allows::{Allows, call};
 use crate::completion::CqHandle;
 use crate::completion::attachments::Share;
 use crate::completion::booking::CqShared;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE, SEND};
-use crate::device::{Can, Context, FlushGlobal, FlushPersistent, ProtectionDomain, Protocol};
+use crate::device::{Context, ProtectionDomain, Protocol};
 use crate::in_flight::stale::StaleCredits;
 use crate::in_flight::{InFlight, SendMode};
 use crate::post::queue::{Queue, SendInFlight};
@@ -23,49 +22,17 @@ use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
 use crate::sys::provider::Provider;
 use crate::sys::refusal::{not_on_iwarp, of_creation, refusal, speaks_iwarp};
-use crate::sys::session::send_ops::{ATOMIC_WRITE, FLUSH};
 use crate::sys::session::{MOST_SGES, on_rxe, on_xrc};
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
 use crate::terms::error::Error;
 use crate::terms::state::Reset;
-use crate::terms::threads::Threads;
-use crate::terms::transport::{Transport, Xrc};
+use crate::terms::transport::Transport;
 use crate::work::limits::Limit;
-use crate::work::opcode::AtomicWrite;
 
 const VERB: &str = "ibv_create_qp";
 
 /// The entries that each queue reserves beyond its depth, for the sentinel of a drain.
 pub(super) const SENTINEL: u32 = 1;
-
-impl<L: Threads> ProtectionDomain<L> {
-    /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair that
-    /// only sends. Its profile has `receive: NoRq`.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// It reserves `depth + 1` entries of `cq`, and does not need an XRC domain. Its peer is an
-    /// [`XrcTarget`](crate::qp::XrcTarget), which has an example. It has a separate function
-    /// because it uses one completion queue and needs proof that the device supports XRC.
-    ///
-    /// # Errors
-    /// As for [`create_qp`](Self::create_qp), and
-    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if `can` belongs to
-    /// another context.
-    pub fn create_xrc_initiator<P: Profile<Threads = L>>(
-        &self,
-        can: &Can<Xrc>,
-        cq: &CqHandle<P::Entry, L>,
-        depth: u32,
-    ) -> Result<QueuePair<Xrc, Reset, P>, Error>
-    where
-        QueuePair<Xrc, Reset, P>: Allows<call::CreateXrcInitiator>,
-    {
-        can.check_is_of(&self.context(), VERB, "the proof of XRC and the protection domain")?;
-        let depth = Depth { send: depth, recv: 0 };
-        create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())
-    }
-}
 
 /// [`ProtectionDomain::create_qp`].
 pub(crate) fn create_with<T: Transport, P: Profile>(
@@ -80,7 +47,7 @@ pub(crate) fn create_with<T: Transport, P: Profile>(
 
 /// One copy for each transport and profile, regardless of the creation arguments.
 #[inline(never)]
-pub(super) fn create<T: Transport, P: Profile>(
+pub(crate) fn create<T: Transport, P: Profile>(
     pd: &ProtectionDomain<P::Threads>,
     send_cq: &CqHandle<P::Entry, P::Threads>,
     recv_cq: &CqHandle<P::Entry, P::Threads>,
@@ -89,7 +56,6 @@ pub(super) fn create<T: Transport, P: Profile>(
     flags: QpCreateFlags,
 ) -> Result<QueuePair<T, Reset, P>, Error> {
     let send_ops = send_ops::<T, P>();
-    let more_ops = send_ops & (FLUSH | ATOMIC_WRITE);
     let is_plain = flags.to_c() == 0 && send_ops == 0;
     let verb = match (T::ORDERED, is_plain) {
         (true, true) => VERB,
@@ -106,9 +72,7 @@ pub(super) fn create<T: Transport, P: Profile>(
     let ends = [send_cq.queue(VERB)?, recv_cq.queue(VERB)?];
     let ends @ [send_cq, recv_cq] = ends.each_ref();
     check_context::<T, P>(VERB, &context, ends)?;
-    if more_ops != 0 {
-        has_operations(&context, verb, more_ops)?;
-    }
+    (P::Posting::CHECK)(&context, verb, send_ops)?;
     let sends = bookable(depth.send)? + SENTINEL;
     let receives = bookable(depth.recv)?;
 
@@ -193,16 +157,7 @@ pub(super) fn create<T: Transport, P: Profile>(
             }
             asked.push_str(&match errno {
                 _ if !T::ORDERED => srd::why(send_ops, errno, &context.handle),
-                libc::EOPNOTSUPP if more_ops != 0 => format!(
-                    ": the library or its provider lacks some of these, use a newer rdma-core \
-                     (FLUSH is newer than ATOMIC_WRITE), or a profile without {}",
-                    names_of(more_ops)
-                ),
-                libc::EOPNOTSUPP if send_ops != 0 => {
-                    ": the device has no such extended posting, use a profile with \
-                     `OrdinaryPosting`"
-                        .into()
-                }
+                libc::EOPNOTSUPP if send_ops != 0 => (P::Posting::WHY_NOT)(send_ops),
                 _ => String::new(),
             });
             return Err(of_creation(verb, errno, asked));
@@ -300,34 +255,6 @@ pub(super) fn check_context<T: Transport, P: Profile>(
         refused(&asked, "only READs into one element", instead)?;
     }
     Ok(())
-}
-
-/// Checks that the device has the optional operations. Providers may create a queue pair for them
-/// even if it does not.
-fn has_operations(context: &Context, verb: &'static str, ops: u64) -> Result<(), Error> {
-    let abilities = context.abilities()?;
-    let has = |op| match op {
-        FLUSH => {
-            abilities.can::<FlushGlobal>().is_some() || abilities.can::<FlushPersistent>().is_some()
-        }
-        _ => abilities.can::<AtomicWrite>().is_some(),
-    };
-    let lacking = [FLUSH, ATOMIC_WRITE].into_iter().filter(|op| ops & op != 0 && !has(*op)).sum();
-    if lacking == 0 {
-        return Ok(());
-    }
-    let asked = format!("extended posting with {}", names_of(ops));
-    let lacks = format!("has no {}", names_of(lacking));
-    let instead = "use a profile with `posting: ExtendedPosting`, or another device";
-    Err(refusal(&context.handle, verb, asked, &lacks, instead))
-}
-
-fn names_of(more_ops: u64) -> &'static str {
-    match (more_ops & FLUSH != 0, more_ops & ATOMIC_WRITE != 0) {
-        (true, false) => "FLUSH",
-        (false, true) => "ATOMIC_WRITE",
-        _ => "FLUSH and ATOMIC_WRITE",
-    }
 }
 
 /// The operations that a queue pair of extended posting is created with: all operations that

@@ -1,8 +1,11 @@
-//! The longest message, as the port reports it for a transition to RTS.
+//! The ports of a transition: the longest message of each, and an alternate path.
 
-use crate::device::Context;
+use crate::device::{Context, DeviceCap, Protocol};
 use crate::profile::Profile;
 use crate::qp::Core;
+use crate::sys::attr::qp::AlternatePath;
+use crate::sys::refusal::refusal;
+use crate::sys::types::ibv_qp_attr_mask as Mask;
 use crate::terms::error::Error;
 use crate::terms::state::QpState;
 use crate::terms::transport::Transport;
@@ -45,17 +48,46 @@ impl<P: Profile> Core<P> {
         Ok((!is_set).then_some(longest))
     }
 
-    /// Checks that messages that fit the port of the primary path also fit the alternate path's
-    /// port, because posted messages may use either path.
-    pub(super) fn fits_alternate<T: Transport>(
+    /// Rejects an alternate path that the port's protocol or the device does not support. `port` is
+    /// the port of the primary path.
+    pub(super) fn check_migrates<T: Transport>(
         &self,
+        alternate: Option<&AlternatePath>,
         port: u8,
-        alternate: u8,
     ) -> Result<(), Error> {
         let context = self.context();
-        let (first, second) =
-            (longest_message::<T>(&context, port)?, longest_message::<T>(&context, alternate)?);
+        let refused = |lacks: &str| {
+            let asked = match alternate {
+                Some(alternate) => format!("an alternate path via {}", alternate.address),
+                None => "a migration of the path".to_owned(),
+            };
+            let instead = "connect a second queue pair over the other path";
+            refusal(&context.handle, VERB, asked, lacks, instead)
+        };
+        for port in [Some(port), alternate.map(|it| it.address.port)].into_iter().flatten() {
+            let protocol = context.protocol(port)?;
+            if protocol != Protocol::InfiniBand {
+                return Err(refused(&format!("speaks {protocol}, which has no alternate paths")));
+            }
+        }
+        let can = DeviceCap::from_bits_retain(context.limits()?.device_cap_flags);
+        if !can.contains(DeviceCap::AUTO_PATH_MIG) {
+            return Err(refused("has no AUTO_PATH_MIG"));
+        }
+        let Some(AlternatePath { address, .. }) = alternate else { return Ok(()) };
+        context.check_path_bits(address, VERB, address.port)?;
+        // Posted messages may use either path.
+        let first = longest_message::<T>(&context, port)?;
+        let second = longest_message::<T>(&context, address.port)?;
         Error::at_most(VERB, "the longest message of the first path's port", first, second)
+    }
+
+    /// The port, which a migration may have changed.
+    pub(super) fn find_port(&self) -> Result<u8, Error> {
+        if !self.may_migrate {
+            return Ok(self.port);
+        }
+        self.ask(Mask::IBV_QP_PORT.0).map(|c| c.port_num)
     }
 
     /// Records a completed transition. From now on `limit` bounds messages.

@@ -51,7 +51,7 @@
 // First, because rustdoc shows methods in the order of the modules that define them.
 pub(crate) mod create;
 
-mod modify;
+pub(crate) mod modify;
 
 mod post;
 
@@ -60,7 +60,7 @@ mod complete;
 mod drain;
 mod drain_unchecked;
 
-mod query;
+pub(crate) mod query;
 
 // The rest.
 mod allows;
@@ -68,7 +68,7 @@ mod any;
 pub(crate) mod attr;
 #[cfg(feature = "tokio")]
 mod awaited;
-mod c_attr;
+pub(crate) mod c_attr;
 mod counters;
 mod cq_room;
 mod defer_destroy;
@@ -76,16 +76,12 @@ mod depth;
 mod foreign;
 mod limit;
 mod multicast;
-mod path;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
 mod srd;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
-mod tuning;
 mod unchecked;
-mod window;
-mod xrc;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -95,31 +91,24 @@ use std::sync::Arc;
 
 pub use crate::in_flight::released::Released;
 pub use crate::profile::{
-    AnyThread, DefaultProfile, ExtendedPosting, InLane, Initiator, InitiatorDepth, MoreOps,
-    NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
-    Selective, SharedRq, SignalAll, Signaling, Threads,
+    AnyThread, DefaultProfile, InLane, Initiator, InitiatorDepth, NoDepth, NoReads, NoRq,
+    OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource, Selective, SharedRq, SignalAll,
+    Signaling, Threads,
 };
-pub use crate::sys::attr::qp::{
-    AlternatePath, Ece, Migration, MigrationState, QpAccess, QpAttr, QpPaths, QpQkey, RateLimit,
-};
+pub use crate::sys::attr::qp::{QpAccess, QpAttr, QpQkey};
 #[doc(hidden)] // messages of the compiler name it
 pub use crate::terms::threads::AllocLaneOnItsThread;
 pub use crate::work::limits::{AtLeast, InlineBytes, Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{
     ConnectedInit, ConnectedReinit, Drain, RcReturn, RcRtr, RcRts, RcRtsOptional, RcSqd,
-    RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
+    RtrOptional, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
     UdReturn, UdRtr, UdRts, UdSqd,
 };
 pub use counters::QpCounters;
 pub use depth::{CreatedWith, Depth, OnSrq, QpCreateFlags, WithFlags};
 pub use drain::Drained;
 pub use modify::Transition;
-pub use srd::Sender;
-pub use xrc::{
-    TargetTransition, XrcReturn, XrcRtr, XrcRts, XrcRtsOptional, XrcSqd, XrcTarget, XrcTargetRtr,
-    XrcTargetRts,
-};
 
 use crate::allows::{Allows, call};
 use crate::completion::WcError;
@@ -132,6 +121,7 @@ use crate::device::{AddressHandle, AhIndex, Context};
 use crate::in_flight::InFlight;
 use crate::memory::Entry;
 use crate::memory::orphaned::reclaim_everything;
+use crate::memory::window::Windows;
 use crate::post::queue::{RecvQueue, SendInFlight, SendQueue};
 use crate::srq::SrqCore;
 use crate::sys::ah_table::AhTable;
@@ -226,7 +216,7 @@ pub(crate) struct Aside {
     /// The multicast groups that it is attached to.
     pub groups: Vec<multicast::Attachment>,
     /// Its memory windows.
-    pub windows: window::Windows,
+    pub windows: Windows,
     pub handle: handle::Qp,
 }
 
@@ -305,7 +295,7 @@ impl<P: Profile> Core<P> {
     /// of them.
     fn end_dependents(&mut self) -> bool {
         self.detach_all();
-        self.end_windows();
+        self.windows.end();
         self.windows.all.is_empty()
     }
 

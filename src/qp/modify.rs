@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::attr::*;
 use super::c_attr::{Attr, Fill};
-use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, counters};
 use crate::allows::{Allows, call};
 use crate::counters::queue_counters::{QueueCounters, Quiet, RECEIVE, SEND};
@@ -23,7 +22,7 @@ use crate::sys::types::ibv_qp_attr;
 use crate::sys::types::ibv_qp_attr_mask as Mask;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
-use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
+use crate::terms::transport::{Rc, Transport, Uc, Ud};
 
 /// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
 /// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3)
@@ -61,7 +60,7 @@ pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P
 /// The state tables: attributes, transport, and the states before and after.
 macro_rules! transitions {
     ($($attr:ty: $($t:ident $from:ident -> $to:ident),+;)*) => {$($(
-        impl<P: Profile> sealed::Sealed<$t, $from, P> for $attr {}
+        impl<P: Profile> $crate::qp::modify::sealed::Sealed<$t, $from, P> for $attr {}
 
         impl<P: Profile> Transition<$t, $from, P> for $attr {
             type To = $to;
@@ -69,11 +68,13 @@ macro_rules! transitions {
     )+)*};
 }
 
+pub(crate) use transitions;
+
 transitions! {
-    ConnectedInit: Rc Reset -> Init, Uc Reset -> Init, Xrc Reset -> Init;
+    ConnectedInit: Rc Reset -> Init, Uc Reset -> Init;
 
     // From INIT on, each transport has separate attributes.
-    ConnectedReinit: Rc Init -> Init, Uc Init -> Init, Xrc Init -> Init;
+    ConnectedReinit: Rc Init -> Init, Uc Init -> Init;
     RcRtr: Rc Init -> Rtr;
     RcRts<P>: Rc Rtr -> Rts;
     RcReturn: Rc Rts -> Rts, Rc Sqd -> Rts;
@@ -83,18 +84,13 @@ transitions! {
     UcReturn: Uc Rts -> Rts, Uc Sqd -> Rts;
     UcResume: Uc Sqe -> Rts;
     UcSqd: Uc Sqd -> Draining;
-    UdInit: Ud Reset -> Init, Srd Reset -> Init;
-    UdReinit: Ud Init -> Init, Srd Init -> Init;
-    UdRtr: Ud Init -> Rtr, Srd Init -> Rtr;
+    UdInit: Ud Reset -> Init;
+    UdReinit: Ud Init -> Init;
+    UdRtr: Ud Init -> Rtr;
     UdRts: Ud Rtr -> Rts;
-    UdReturn: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts, Srd Rts -> Rts;
+    UdReturn: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts;
     UdSqd: Ud Sqd -> Draining;
-    SrdRts: Srd Rtr -> Rts;
-    XrcRtr: Xrc Init -> Rtr;
-    XrcRts<P>: Xrc Rtr -> Rts;
-    XrcReturn: Xrc Rts -> Rts, Xrc Sqd -> Rts;
-    XrcSqd<P>: Xrc Sqd -> Draining;
-    Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining, Xrc Rts -> Draining;
+    Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining;
 }
 
 /// The remainder of a reset: regions of ended windows, the entries of the ring, and queues that can
@@ -167,7 +163,7 @@ impl<P: Profile> Core<P> {
         let counters = counters::<P>("ibv_modify_qp", self.counters.pd)?;
         self.moves_by_hand(QpState::Reset)?;
         self.move_to(from, QpState::Reset)?;
-        self.end_windows();
+        self.windows.end();
         let windows = std::mem::take(&mut self.windows.ended);
         let (entries, quiet) = self.renew(counters);
         Ok(Rest { _windows: windows, _entries: entries, quiet })
@@ -431,7 +427,7 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
     }
 }
 
-mod sealed {
+pub(crate) mod sealed {
     /// Sealed for each row, not for each type. Otherwise users could implement rows for our types
     /// with their own profile.
     pub trait Sealed<T, S, P> {}

@@ -54,7 +54,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
 impl<P: Profile> Core<P> {
     /// The device's values of the attributes in `mask`. Other attributes are zero or unspecified.
-    pub(super) fn ask(&self, mask: u32) -> Result<ibv_qp_attr, Error> {
+    pub(crate) fn ask(&self, mask: u32) -> Result<ibv_qp_attr, Error> {
         // SAFETY: its handle keeps the queue pair.
         unsafe { ask(self.handle.control(), self.qp(), mask) }.map(|(attr, _)| attr)
     }
@@ -74,7 +74,7 @@ impl<P: Profile> Core<P> {
 ///
 /// # Safety
 /// The queue pair is live, and `control` has its verbs.
-pub(super) unsafe fn ask(
+pub(crate) unsafe fn ask(
     control: &Control,
     qp: *mut ibv_qp,
     mask: u32,
@@ -85,7 +85,7 @@ pub(super) unsafe fn ask(
 }
 
 /// The mask of all attributes in [`QpAttr`].
-pub(super) fn everything() -> u32 {
+pub(crate) fn everything() -> u32 {
     Mask::IBV_QP_STATE.0
         | Mask::IBV_QP_PATH_MTU.0
         | Mask::IBV_QP_RQ_PSN.0

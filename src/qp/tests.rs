@@ -523,10 +523,10 @@ fn a_bind_that_completes_after_its_window_ended() {
     let context = unsafe { (*a.core.qp()).context };
     // SAFETY: its context is, too, and nothing else uses it.
     DEVICE.set(unsafe { (*context).ops.dealloc_mw.replace(dealloc) });
-    let region = pd.register::<crate::memory::Windowed<LocalWrite>>(64).unwrap();
+    let region = pd.register::<crate::ext::windows::Windowed<LocalWrite>>(64).unwrap();
     let window = a.alloc_mw().unwrap();
     let mw = window.0.core().mw;
-    a.post_send(wr::BindMw::<RemoteRead>::new(window, &region, 0..8).unwrap()).unwrap();
+    a.post_send(ext::windows::BindMw::<RemoteRead>::new(window, &region, 0..8).unwrap()).unwrap();
     drop(a);
     // SAFETY: the copy was freed, and the test owns this one.
     let rkey = || unsafe { (*mw).rkey };

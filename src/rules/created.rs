@@ -1,11 +1,11 @@
 //! The rules of creating a queue pair: what its transport and its profile must fit
 //! (ibv_create_qp(3)).
 
-use super::{ForSrd, HasBothQueues, OneElement, Seal, TellsOfEach};
+use super::{HasBothQueues, Seal};
 use crate::memory::entry::Entry;
 use crate::profile::Profile;
 use crate::terms::threads::Threads;
-use crate::terms::transport::{Srd, Transport, Ud};
+use crate::terms::transport::{Transport, Ud};
 
 /// The verb that creates queue pairs of a transport. [`Creates`] has its rules.
 ///
@@ -20,15 +20,8 @@ pub trait CreatedBy: Transport {
 #[doc(hidden)]
 pub enum CreateQp {}
 
-/// `efadv_create_qp_ex`.
-#[doc(hidden)]
-pub enum EfaCreateQp {}
-
 impl<T: HasBothQueues> CreatedBy for T {
     type Verb = CreateQp;
-}
-impl CreatedBy for Srd {
-    type Verb = EfaCreateQp;
 }
 
 /// The requirements of a verb for a queue pair with its own receive queue. This is a trait of the
@@ -39,16 +32,6 @@ pub trait Creates<T: Transport, P: Profile> {
 }
 
 impl<T: HasBothQueues, P: Profile> Creates<T, P> for CreateQp {
-    const SEAL: Seal = Seal;
-}
-
-impl<P> Creates<Srd, P> for EfaCreateQp
-where
-    P: Profile,
-    P::Signaling: TellsOfEach,
-    P::MaxSendSge: OneElement,
-    P::Posting: ForSrd,
-{
     const SEAL: Seal = Seal;
 }
 

@@ -59,32 +59,31 @@ macro_rules! holds {
     )+)+};
 }
 
+pub(crate) use holds;
+
 mod created;
 mod on;
-mod srd;
+mod order;
 
 pub(crate) use crate::allows::Seal;
 pub use crate::allows::{Allows, call};
 pub use crate::work::limits::Sges;
-pub use crate::work::opcode::bounds::{InlineOp, PagedIn, SolicitedOp};
+pub use crate::work::opcode::bounds::{InlineOp, SolicitedOp};
 #[doc(hidden)]
-pub use created::{
-    CreateQp, CreatedBy, Creates, EfaCreateQp, ReceivedAs, Serves, StaysWith, TakesFlags,
-};
+pub use created::{CreateQp, CreatedBy, Creates, ReceivedAs, Serves, StaysWith, TakesFlags};
 pub use on::{RecvOn, SendOn, SrqRecvOn};
-pub use srd::{AllowedInList, ForSrd, KeepsOrder, MayFollow, OneElement, TellsOfEach, Writes};
+pub use order::{AllowedInList, KeepsOrder, MayFollow, Writes};
 
 use crate::profile::{
-    ExtendedPosting, Initiator, NoRq, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource,
-    Selective, SharedRq, SignalAll, Signaling,
+    Initiator, NoRq, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource, Selective, SharedRq,
+    SignalAll, Signaling,
 };
-use crate::terms::state::{Draining, Err, Init, Reset, Rtr, Rts, Sqd, Sqe, State};
+use crate::terms::state::{Draining, Err, Init, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 use crate::work::address::{Connected, Datagram, ToSrq};
 use crate::work::flags::{AlwaysSignaled, Fenced, Plain, Signaled, Unfenced};
 use crate::work::opcode::{
-    AtomicWrite, BindMw, CmpAndSwp, FetchAndAdd, Flush, LocalInv, Opcode, Paged, RdmaRead,
-    RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
+    CmpAndSwp, FetchAndAdd, Opcode, RdmaRead, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm,
 };
 
 /// The opcode table of ibv_post_send(3): the opcodes that each transport supports
@@ -98,16 +97,12 @@ use crate::work::opcode::{
 pub trait PostOn<T: Transport>: Opcode {}
 
 holds! {
-    PostOn<Rc>: Send, SendWithImm, SendWithInv, LocalInv, RdmaWrite, RdmaWriteWithImm, RdmaRead,
-        CmpAndSwp, FetchAndAdd, Flush, AtomicWrite;
-    PostOn<Xrc>: Send, SendWithImm, SendWithInv, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp,
+    PostOn<Rc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp, FetchAndAdd;
+    PostOn<Xrc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm, RdmaRead, CmpAndSwp,
         FetchAndAdd;
     PostOn<Uc>: Send, SendWithImm, RdmaWrite, RdmaWriteWithImm;
     PostOn<Ud>: Send, SendWithImm;
 }
-#[diagnostic::do_not_recommend]
-impl<A> PostOn<Rc> for BindMw<A> {}
-impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
 /// UD and SRD work requests name a destination, XRC work requests a shared receive queue, and other
 /// connected ones neither ([R1.2](crate::guide::rules#r1-2), [R5.1](crate::guide::rules#r5-1),
@@ -220,17 +215,11 @@ pub trait IssuedBy<I: Initiator>: Opcode {}
 
 impl<I: Initiator> IssuedBy<I> for Send {}
 impl<I: Initiator> IssuedBy<I> for SendWithImm {}
-impl<I: Initiator> IssuedBy<I> for SendWithInv {}
-impl<I: Initiator> IssuedBy<I> for LocalInv {}
-impl<I: Initiator, A> IssuedBy<I> for BindMw<A> {}
 impl<I: Initiator> IssuedBy<I> for RdmaWrite {}
 impl<I: Initiator> IssuedBy<I> for RdmaWriteWithImm {}
-impl<I: Initiator, O: IssuedBy<I>, T> IssuedBy<I> for Paged<O, T> {}
 impl IssuedBy<Reads> for RdmaRead {}
 impl IssuedBy<Reads> for CmpAndSwp {}
 impl IssuedBy<Reads> for FetchAndAdd {}
-impl IssuedBy<Reads> for Flush {}
-impl IssuedBy<Reads> for AtomicWrite {}
 
 /// FLUSH and ATOMIC_WRITE require extended posting and a queue pair that was created for them
 /// ([R25.2](crate::guide::rules#r25-2)).
@@ -238,25 +227,17 @@ impl IssuedBy<Reads> for AtomicWrite {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{X}`",
-    note = "FLUSH and ATOMIC_WRITE are in no `ibv_post_send`: use a profile with `posting: ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>`, or with both, `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>`"
+    note = "FLUSH and ATOMIC_WRITE are in no `ibv_post_send`: use a profile with `posting: ExtendedPosting<ext::persistence::Flush>`, `ExtendedPosting<ext::persistence::AtomicWrite>`, or with both, `ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)>`"
 )]
 pub trait CreatedFor<X: Posting>: Opcode {}
 
 impl<X: Posting> CreatedFor<X> for Send {}
 impl<X: Posting> CreatedFor<X> for SendWithImm {}
-impl<X: Posting> CreatedFor<X> for SendWithInv {}
-impl<X: Posting> CreatedFor<X> for LocalInv {}
-impl<X: Posting, A> CreatedFor<X> for BindMw<A> {}
 impl<X: Writes> CreatedFor<X> for RdmaWrite {}
 impl<X: Writes> CreatedFor<X> for RdmaWriteWithImm {}
 impl<X: Posting> CreatedFor<X> for RdmaRead {}
 impl<X: Posting> CreatedFor<X> for CmpAndSwp {}
 impl<X: Posting> CreatedFor<X> for FetchAndAdd {}
-impl<X: Posting, O: CreatedFor<X>, T> CreatedFor<X> for Paged<O, T> {}
-impl CreatedFor<ExtendedPosting<Flush>> for Flush {}
-impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for Flush {}
-impl CreatedFor<ExtendedPosting<AtomicWrite>> for AtomicWrite {}
-impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 
 /// States in which sends can be posted ([R8.19](crate::guide::rules#r8-19)). In SQD they are held,
 /// in ERR flushed.
@@ -301,30 +282,6 @@ impl CanFail for Draining {}
 impl CanFail for Sqd {}
 impl CanFail for Sqe {}
 impl CanFail for Err {}
-
-/// States in which options of the connection can be set: those before RTR
-/// ([R22.3](crate::guide::rules#r22-3)).
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "options of a connection cannot be set in QP state `{Self}`",
-    label = "the queue pair is in state `{Self}`",
-    note = "set them in RESET or INIT: the device uses them in the transition to RTR"
-)]
-pub trait TakesEce: State {}
-
-impl TakesEce for Reset {}
-impl TakesEce for Init {}
-
-/// States in which a queue pair has a rate: RTS ([R22.2](crate::guide::rules#r22-2)).
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "a queue pair in state `{Self}` has no rate",
-    label = "the queue pair is in state `{Self}`",
-    note = "limit it in RTS, after `modify`"
-)]
-pub trait HasRate: State {}
-
-impl HasRate for Rts {}
 
 /// Transports whose send queue can stop in SQE: UC and UD ([R8.16](crate::guide::rules#r8-16)).
 #[doc(hidden)]

@@ -97,7 +97,7 @@ impl<L: Threads> ProtectionDomain<L> {
 
     /// Creates a shared receive queue with a verb. The verb receives the counters of the queue and
     /// its attributes, which it sets to the granted values.
-    pub(super) fn create_any_srq<T: SharesReceives, E: Entry, M: Limit>(
+    pub(crate) fn create_any_srq<T: SharesReceives, E: Entry, M: Limit>(
         &self,
         verb: &'static str,
         feed: Feed,
@@ -157,12 +157,12 @@ impl<L: Threads> ProtectionDomain<L> {
 }
 
 /// The error of a device that did not create a shared receive queue with these attributes.
-pub(super) fn refused(verb: &'static str, errno: c_int, asked: ibv_srq_attr) -> Error {
+pub(crate) fn refused(verb: &'static str, errno: c_int, asked: ibv_srq_attr) -> Error {
     of_creation(verb, errno, format!("max_wr {}, max_sge {}", asked.max_wr, asked.max_sge))
 }
 
 /// A shared receive queue that a verb created, and the objects that it needs.
-pub(super) struct Made {
+pub(crate) struct Made {
     pub srq: NonNull<ibv_srq>,
     pub parents: handle::SrqParents,
     /// For XRC, the completion queue with reserved entries, and the number.
@@ -250,7 +250,7 @@ pub struct Feed {
 
 impl Feed {
     /// Without a pool: at most `max_wr` receives, which the program counts.
-    pub(super) fn counted_by_caller(
+    pub(crate) fn counted_by_caller(
         verb: &'static str,
         pd: u32,
         max_wr: u32,

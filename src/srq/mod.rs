@@ -2,13 +2,12 @@
 
 #![allow(unsafe_code)] // creates and posts
 
-mod create;
+pub(crate) mod create;
 mod dependents;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 mod unchecked;
-mod xrc;
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -100,7 +99,7 @@ pub(crate) struct SrqCore {
     pub dependents: Dependents,
     /// For XRC: the number by which initiators name it, and the completion queue of its receives.
     /// They follow the handle, so that the completion queue is dropped last.
-    number: SrqNum,
+    pub number: SrqNum,
     _cq: Option<Arc<CqShared>>,
 }
 

@@ -4,8 +4,7 @@
 #![allow(unsafe_code)] // the path is unsafe
 
 use crate::allows::{Allows, call};
-use crate::completion::CqHandle;
-use crate::device::{ProtectionDomain, XrcDomain};
+use crate::device::ProtectionDomain;
 use crate::memory::Raw;
 use crate::post::chain::SrqPost;
 use crate::post::list::RecvSlots;
@@ -15,7 +14,6 @@ use crate::srq::SharedReceiveQueue;
 use crate::srq::create::Feed;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
-use crate::terms::transport::Xrc;
 use crate::work::limits::Limit;
 
 impl<L: Threads> ProtectionDomain<L> {
@@ -47,39 +45,6 @@ impl<L: Threads> ProtectionDomain<L> {
         M: Limit,
     {
         self.create_srq_of(Feed::counted_by_caller("ibv_create_srq", self.id(), max_wr)?)
-    }
-}
-
-impl XrcDomain {
-    /// Creates an XRC shared receive queue for the `unsafe` path, with room for `max_wr` receives
-    /// (`ibv_create_srq_ex`), like [`ProtectionDomain::create_raw_srq`] for other transports.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use proverbs::{device::XrcdFile, memory::Raw, qp::Max};
-    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
-    /// let can = context.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
-    /// let domain = context.open_xrcd(&can, XrcdFile::Private)?;
-    /// let cq: CompletionQueue<Raw> = context.create_cq(16)?;
-    /// let srq = domain.create_raw_srq::<Max<1>, _>(&pd, 16, &cq)?;
-    /// assert_eq!(cq.unbooked(), cq.capacity() - 16);
-    /// # drop(srq);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`XrcDomain::create_srq`].
-    #[doc(alias = "ibv_create_srq_ex")]
-    pub fn create_raw_srq<M: Limit, L: Threads>(
-        &self,
-        pd: &ProtectionDomain<L>,
-        max_wr: u32,
-        cq: &CqHandle<Raw, L>,
-    ) -> Result<SharedReceiveQueue<Xrc, Raw, M, L>, Error> {
-        let feed = Feed::counted_by_caller("ibv_create_srq_ex", pd.id(), max_wr)?;
-        self.create_srq_of(pd, feed, cq)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::sys::types::ibv_sge;
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
 use crate::work::opcode::{
-    self, CmpAndSwp, FetchAndAdd, RdmaRead, RdmaWrite, RdmaWriteWithImm, SendWithImm, SendWithInv,
+    self, CmpAndSwp, FetchAndAdd, RdmaRead, RdmaWrite, RdmaWriteWithImm, SendWithImm,
 };
 use crate::work::prepared::Placeholder;
 use crate::work::recv::Recv;
@@ -209,7 +209,7 @@ macro_rules! takes {
 }
 
 takes! {
-    Source: opcode::Send SendWithImm SendWithInv RdmaWrite RdmaWriteWithImm;
+    Source: opcode::Send SendWithImm RdmaWrite RdmaWriteWithImm;
     Sink: RdmaRead;
     AtomicSink: CmpAndSwp FetchAndAdd;
     RecvSink: Recv<D>;
@@ -351,7 +351,7 @@ impl<M: Limit, I: Limit> Fits<M, I> for SgeList<'_> {}
 impl<O, D: Fits<M, I>, A, F, G, M: Limit, I: Limit> Fits<M, I> for WorkRequest<O, D, A, F, G> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for Recv<D> {}
 
-pub(super) mod sealed {
+pub(crate) mod sealed {
     use super::*;
     pub trait Sealed {}
 

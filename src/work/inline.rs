@@ -42,7 +42,7 @@ pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 pub struct InlineList<'a, const N: usize>(pub(crate) [&'a [u8]; N]);
 
 #[inline(always)]
-pub(super) fn inline<O: InlineOp, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
+pub(crate) fn inline<O: InlineOp, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
     request(op, data, use_)
 }
 

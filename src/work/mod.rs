@@ -15,6 +15,5 @@ pub(crate) mod request;
 pub(crate) mod sge;
 pub(crate) mod sge_list;
 pub(crate) mod wc_opcode;
-mod window;
 pub(crate) mod with_context;
 pub(crate) mod with_id;

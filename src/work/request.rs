@@ -56,8 +56,8 @@ use crate::work::opcode::bounds::SolicitedOp;
 #[doc(alias("ibv_send_flags", "ibv_send_wr", "send_flags"))]
 #[must_use = "a work request does nothing until it is posted"]
 pub struct WorkRequest<O, D, A = Connected, F = Unfenced, G = Plain> {
-    pub(super) op: O,
-    pub(super) data: D,
+    pub(crate) op: O,
+    pub(crate) data: D,
     pub(super) address: A,
     pub(super) flags: u32,
     pub(super) use_: Use,
@@ -65,7 +65,7 @@ pub struct WorkRequest<O, D, A = Connected, F = Unfenced, G = Plain> {
 }
 
 #[inline(always)]
-pub(super) fn request<O, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
+pub(crate) fn request<O, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
     WorkRequest { op, data, address: Connected, flags: 0, use_, _marks: PhantomData }
 }
 
@@ -97,7 +97,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     }
 
     #[inline(always)]
-    pub(super) fn with<A2, F2, G2>(
+    pub(crate) fn with<A2, F2, G2>(
         self,
         address: impl FnOnce(A) -> A2,
         flags: SendFlags,
@@ -419,7 +419,7 @@ single!(SharedBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Shared);
 single!(OpenBuf as OpenBuf, [], false, |buf| buf);
 single!(ImplicitBuf<T, O> as ImplicitBuf<T, O>, [T: 'static, O: 'static], false, |buf| buf);
 single!(ImplicitBuf<T, O> as AnyBuf<C>, [T: 'static, O: 'static, C: 'static], false, |buf| {
-    AnyBuf::Implicit(buf.untold())
+    AnyBuf::Implicit(ImplicitBuf(buf.0, PhantomData))
 });
 single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
 single!(Buf<C> as AnyList<C>, [C: 'static], true, AnyList::from);
@@ -434,7 +434,7 @@ single!(ReadOnlyBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::ReadOnlyPiece);
 #[doc(hidden)]
 pub struct Check {
     /// The value in the headers of buffers that the queue owns.
-    pub(super) counter: *const CompletionCounter,
+    pub(crate) counter: *const CompletionCounter,
     /// The address handles of the queue, valid until the queue is borrowed again.
     pub(crate) ah: *const AhKeys,
     pub(crate) max_sge: u32,
@@ -455,7 +455,7 @@ impl Check {
 
     /// Records the type tag of a buffer.
     #[inline(always)]
-    pub(super) fn see(&mut self, type_tag: u64) {
+    pub(crate) fn see(&mut self, type_tag: u64) {
         self.seen |= type_tag;
     }
 

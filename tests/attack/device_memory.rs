@@ -8,10 +8,13 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use proverbs::device::DeviceMemory;
-use proverbs::loopback::{Fabric, Fault, Personality, Script};
-use proverbs::memory::{Dm, OpenBuf, ReregError};
+use proverbs::ext::device_memory::Dm;
 #[cfg(not(miri))]
-use proverbs::memory::{DmaBuf, MapOptions};
+use proverbs::ext::device_memory::DmaBuf;
+use proverbs::loopback::{Fabric, Fault, Personality, Script};
+#[cfg(not(miri))]
+use proverbs::memory::MapOptions;
+use proverbs::memory::{OpenBuf, ReregError};
 use proverbs::prelude::*;
 
 use crate::support::*;

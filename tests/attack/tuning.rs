@@ -1,12 +1,13 @@
 //! On-demand memory and null regions: keys and pieces that outlive them, proofs of devices that are
 //! gone. And settings on a device that breaks.
 
-use proverbs::completion::{Direction, Moderation, WcStatus};
+use proverbs::completion::{Direction, WcStatus};
 use proverbs::device::{CqModeration, PacketPacing, Timestamps};
+use proverbs::ext::on_demand::{Advice, OnDemand};
+use proverbs::ext::tuning::{Ece, Moderation};
 use proverbs::loopback::Personality;
-use proverbs::memory::{Advice, Null, OnDemand, OpenBuf};
+use proverbs::memory::{Null, OpenBuf};
 use proverbs::prelude::*;
-use proverbs::qp::Ece;
 
 use crate::support::*;
 

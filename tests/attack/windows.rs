@@ -1,8 +1,8 @@
 //! Memory windows of type 2: a key for part of a region, which a message can invalidate.
 
 use proverbs::completion::{Direction, WcStatus};
+use proverbs::ext::windows::{BoundWindow, LentWindow, Revocable, WindowEntry, Windowed};
 use proverbs::loopback::{Fabric, Personality};
-use proverbs::memory::{BoundWindow, LentWindow, Revocable, WindowEntry, Windowed};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
@@ -68,7 +68,7 @@ fn an_invalidated_key_gives_no_access() {
         let (fabric, mut p, region) = open(personality);
         let window = fabric.open_window(region.remote()).unwrap();
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-        p.a.post_send(wr::SendWithInv::new(wr::Empty, Revocable::new(window))).unwrap();
+        p.a.post_send(ext::windows::SendWithInv::new(wr::Empty, Revocable::new(window))).unwrap();
         assert_eq!(sent(&mut p), Ok(()), "{personality}");
         let mut ended = None;
         until(&p.dev, "the message", || {
@@ -111,7 +111,8 @@ fn entry(dev: &Device, cq: &mut CompletionQueue<AnyBuf>) -> WindowEntry {
 /// A window of the first end that is bound to a whole region.
 fn bound(p: &mut Pair<Rc, Any>, region: &Open) -> BoundWindow<RemoteWrite> {
     let window = p.a.alloc_mw().unwrap();
-    p.a.post_send(wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
+    p.a.post_send(ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap())
+        .unwrap();
     entry(&p.dev, &mut p.ca).into_bound().unwrap()
 }
 
@@ -153,11 +154,11 @@ fn windows_of_swapped_queue_pairs() {
     let region: Open = p.pd.register(64).unwrap();
     let (one, two) = (p.a.alloc_mw().unwrap(), p.b.alloc_mw().unwrap());
     std::mem::swap(&mut p.a, &mut p.b);
-    let bind = wr::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap();
     let error = p.a.post_send(bind).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ForeignWindow);
     drop(error);
-    let bind = wr::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap();
     p.a.post_send(bind).unwrap();
     let two = entry(&p.dev, &mut p.cb).into_bound::<RemoteWrite>().unwrap();
     // Its queue pair is dropped, and another is created, perhaps at the same addresses.
@@ -166,7 +167,7 @@ fn windows_of_swapped_queue_pairs() {
     let again = p.pd.create_qp::<Rc, Any>(&p.cb, &p.cb, wish.depth).unwrap();
     let peer = p.b.qp_num();
     let mut again = Rc::up(again, &p.dev, peer, &wish);
-    let error = again.post_send(wr::LocalInv::new(two)).unwrap_err();
+    let error = again.post_send(ext::windows::LocalInv::new(two)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ForeignWindow);
     drop(error);
     region.destroy().unwrap();
@@ -180,7 +181,8 @@ fn a_completion_of_others_revokes_nothing() {
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.a.alloc_mw().unwrap();
-    let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
+    let (bind, lent) =
+        ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
     p.a.post_send(bind).unwrap();
     let mut window = Some(entry(&p.dev, &mut p.ca).into_lent().unwrap());
     p.b.post_recv(wr::Recv::empty()).unwrap();
@@ -234,7 +236,8 @@ impl Apart {
     /// A new window, lent.
     fn lent(&mut self, region: &Open) -> (LentWindow, Revocable<RemoteWrite>) {
         let window = self.a.alloc_mw().unwrap();
-        let (bind, key) = wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap().lend();
+        let (bind, key) =
+            ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap().lend();
         self.a.post_send(bind).unwrap();
         (entry(&self.dev, &mut self.sends).into_lent().unwrap(), key)
     }
@@ -242,7 +245,7 @@ impl Apart {
     /// The peer invalidates the key. The completion for that is not polled here.
     fn end(&mut self, key: Revocable<RemoteWrite>) {
         self.a.post_recv(wr::Recv::empty()).unwrap();
-        self.b.post_send(wr::SendWithInv::new(wr::Empty, key)).unwrap();
+        self.b.post_send(ext::windows::SendWithInv::new(wr::Empty, key)).unwrap();
         until(&self.dev, "the SEND", || self.peers.poll_one().unwrap().is_some());
     }
 
@@ -299,7 +302,7 @@ fn an_old_completion_of_a_window_that_was_not_lent() {
         let (mut p, mut receives) = Apart::new(personality);
         let region: Open = p.pd.register(64).unwrap();
         let window = p.a.alloc_mw().unwrap();
-        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
         p.a.post_send(bind).unwrap();
         let bound = entry(&p.dev, &mut p.sends).into_bound::<RemoteWrite>().unwrap();
         p.end(Revocable::new(bound.remote()));
@@ -347,7 +350,8 @@ fn a_window_without_a_fresh_key_can_only_be_dropped() {
 fn a_completion_of_another_device_revokes_nothing() {
     let lent = |p: &mut Pair<Rc, Any>, region: &Open| {
         let window = p.a.alloc_mw().unwrap();
-        let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap().lend();
+        let (bind, lent) =
+            ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap().lend();
         p.a.post_send(bind).unwrap();
         (entry(&p.dev, &mut p.ca).into_lent().unwrap(), lent)
     };
@@ -358,7 +362,7 @@ fn a_completion_of_another_device_revokes_nothing() {
     let (ended, back) = lent(&mut two, &there);
     assert_eq!((one.a.qp_num(), still.rkey()), (two.a.qp_num(), back.rkey()));
     two.a.post_recv(wr::Recv::empty()).unwrap();
-    two.b.post_send(wr::SendWithInv::new(wr::Empty, back)).unwrap();
+    two.b.post_send(ext::windows::SendWithInv::new(wr::Empty, back)).unwrap();
     let mut windows = Some((window, ended));
     until(&two.dev, "the message", || {
         let Some(completion) = two.ca.poll_one().unwrap() else { return false };
@@ -392,14 +396,14 @@ fn a_message_to_a_shared_receive_queue_invalidates_a_key() {
     let mut lent = Vec::new();
     for qp in [&mut own, &mut other] {
         let window = qp.alloc_mw().unwrap();
-        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
         let (bind, back) = bind.lend();
         qp.post_send(bind).unwrap();
         lent.push((entry(dev, &mut cq).into_lent().unwrap(), back));
     }
     let [(window, back), (others, _)] = lent.try_into().unwrap();
     srq.post_srq_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-    peer.post_send(wr::SendWithInv::new(wr::Empty, back)).unwrap();
+    peer.post_send(ext::windows::SendWithInv::new(wr::Empty, back)).unwrap();
     let (mut window, mut others) = (Some(window), Some(others));
     until(dev, "the message", || {
         let Some(completion) = cq.poll_one().unwrap() else { return false };
@@ -422,8 +426,9 @@ fn a_bind_that_is_not_waited_for() {
         let mut p = Pair::<Rc, Any>::new();
         let region: Open = p.pd.register(64).unwrap();
         let (one, two) = (p.a.alloc_mw().unwrap(), p.a.alloc_mw().unwrap());
-        p.a.post_send(wr::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap()).unwrap();
-        let described = wr::BindMw::<RemoteRead>::new(two, &region, 0..64).unwrap();
+        p.a.post_send(ext::windows::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap())
+            .unwrap();
+        let described = ext::windows::BindMw::<RemoteRead>::new(two, &region, 0..64).unwrap();
         let Pair { a, ca, .. } = p;
         let (mut a, mut ca) = (Some(a), Some(ca));
         let (mut region, mut described) = (Some(region), Some(described));
@@ -454,7 +459,7 @@ fn windows_on_another_thread() {
     let ended = std::thread::spawn(move || windows.into_iter().for_each(drop));
     for _ in 0..4 {
         let window = bound(&mut p, &region);
-        if p.a.post_send(wr::LocalInv::new(window)).is_ok() {
+        if p.a.post_send(ext::windows::LocalInv::new(window)).is_ok() {
             entry(&p.dev, &mut p.ca).into_unbound().unwrap();
         }
     }
@@ -489,7 +494,8 @@ fn a_type_1_window_that_is_dropped_during_its_bind() {
         for _ in 0..BINDS {
             let mut window = pd.alloc_mw().unwrap();
             loop {
-                let bind = wr::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+                let bind =
+                    ext::windows::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap();
                 let Err(error) = a.bind_mw(bind) else { break };
                 assert!(error.is_full(), "{error}");
                 let Some(AnyBuf::Window(entry)) = error.into_rejected().next() else {
@@ -512,10 +518,11 @@ fn a_type_1_window_and_its_parents() {
         let (region, other): (Open, Open) =
             (p.pd.register(64).unwrap(), p.pd.register(64).unwrap());
         let window = p.pd.alloc_mw().unwrap();
-        p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap()).unwrap();
+        p.a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap())
+            .unwrap();
         let one = entry(&p.dev, &mut p.ca).into_bound_type1::<RemoteWrite>().unwrap();
         let to = one.remote().write();
-        p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(one, &other, 0..64).unwrap()).unwrap();
+        p.a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(one, &other, 0..64).unwrap()).unwrap();
         let Pair { a, b, ca, cb, pd, dev, pool } = p;
         let (mut a, mut ca, mut pd) = (Some(a), Some(ca), Some(pd));
         let (mut region, mut other) = (Some(region), Some(other));

@@ -4,6 +4,7 @@ use std::thread;
 
 use proverbs::cm::*;
 use proverbs::device::Gid;
+use proverbs::ext::af_ib::IbAddr;
 use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::{Context, DefaultProfile, Depth, Outcome, wr};
 

@@ -1,8 +1,8 @@
 //! Connection options (ECE), which rdma_cm carries between the devices of a fabric.
 
 use proverbs::cm::*;
+use proverbs::ext::tuning::Ece;
 use proverbs::loopback::{Fabric, Personality, World};
-use proverbs::qp::Ece;
 use proverbs::{ErrorKind, post_send, wr};
 
 use crate::fabric::{asked_with, next};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
 use proverbs::completion::Waker;
+use proverbs::ext::af_ib::IbAddr;
 use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::{Context, DefaultProfile, Depth, Error, ErrorKind};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::task::{Context as Task, Poll, Wake, Waker};
 use std::thread;
 
-use proverbs::completion::{CompletionQueueEx, CompletionTs};
+use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
 use proverbs::post::{PostErrorKind, SendSlots};
 use proverbs::prelude::*;
 

@@ -1,8 +1,7 @@
 //! RC and UC: SEND and WRITE, with and without immediate.
 
-use proverbs::completion::Direction;
-use proverbs::completion::WcOpcode;
-use proverbs::memory::Revocable;
+use proverbs::completion::{Direction, WcOpcode};
+use proverbs::ext::windows::Revocable;
 use proverbs::prelude::*;
 
 use crate::support::*;
@@ -269,11 +268,14 @@ fn a_message_with_the_key_of_a_region() {
     p.a.post_send(write(1)).unwrap();
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-    p.a.post_send(wr::SendWithInv::new(filled(&p.pool, b"done"), Revocable::new(region.remote())))
-        .unwrap();
+    p.a.post_send(ext::windows::SendWithInv::new(
+        filled(&p.pool, b"done"),
+        Revocable::new(region.remote()),
+    ))
+    .unwrap();
     let arrived = poll(&p.dev, &mut p.cb, 1).remove(0);
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
-    assert_eq!(sent.opcode, <wr::SendWithInv as wr::Opcode>::COMPLETES_AS);
+    assert_eq!(sent.opcode, <ext::windows::SendWithInv as wr::Opcode>::COMPLETES_AS);
     drop(sent);
     if p.dev.is_iwarp() {
         // siw_invalidate_stag in Linux's drivers/infiniband/sw/siw/siw_mem.c accepts any key.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
 use proverbs::completion::{Direction, GRH_LEN};
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::loopback::{Fabric, Fault, Script};
 use proverbs::post::{RecvSlots, Refusal, SendSlots};
 use proverbs::prelude::*;

@@ -2,10 +2,13 @@
 
 use proverbs::completion::{Direction, WcStatus};
 use proverbs::device::DeviceMemory;
-use proverbs::loopback::Personality;
-use proverbs::memory::{Dm, ReregError};
+use proverbs::ext::device_memory::Dm;
 #[cfg(not(miri))]
-use proverbs::memory::{DmaBuf, MapOptions, SharedMapping};
+use proverbs::ext::device_memory::DmaBuf;
+use proverbs::loopback::Personality;
+use proverbs::memory::ReregError;
+#[cfg(not(miri))]
+use proverbs::memory::{MapOptions, SharedMapping};
 use proverbs::prelude::*;
 
 use crate::support::*;

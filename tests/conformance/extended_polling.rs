@@ -4,13 +4,15 @@ use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use proverbs::completion::{
-    CompletionQueueEx, CompletionTs, CompletionWallclock, Direction, DlidPathBits, ReadFields,
-    WcFields, WcOpcode, WcStatus, WithFields,
-};
+use proverbs::completion::{Direction, WcOpcode, WcStatus};
 use proverbs::device::{Can, Timestamps};
+use proverbs::ext::extended_polling::{
+    CompletionQueueEx, CompletionTs, CompletionWallclock, DlidPathBits, ReadFields, WcFields,
+    WithFields,
+};
+use proverbs::ext::windows::Windowed;
 use proverbs::loopback::Personality;
-use proverbs::memory::{Owned, Windowed};
+use proverbs::memory::Owned;
 use proverbs::prelude::*;
 use proverbs::qp::Drained;
 
@@ -274,13 +276,14 @@ fn an_invalidated_key_is_reported() {
     let mut p = Polled::<Rc, (), Any>::new();
     let region: MemoryRegion<Windowed<LocalWrite>> = p.pd.register(64).unwrap();
     let window = p.a.alloc_mw().unwrap();
-    let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
+    let (bind, lent) =
+        ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
     p.a.post_send(bind).unwrap();
     p.a.post_recv(wr::Recv::empty()).unwrap();
     let mut done = come(&p.dev, &mut p.ca, 1, |_| ());
     let Some(AnyBuf::Window(window)) = done.remove(0).0.sent().entry else { panic!("no window") };
     let window = window.into_lent().unwrap();
-    p.b.post_send(wr::SendWithInv::new(wr::Empty, lent)).unwrap();
+    p.b.post_send(ext::windows::SendWithInv::new(wr::Empty, lent)).unwrap();
     let mut window = Some(window);
     until(&p.dev, "the message", || match p.ca.poll_one().unwrap() {
         Some((completion, _)) => {

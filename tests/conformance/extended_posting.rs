@@ -1,8 +1,9 @@
 //! Extended posting: the same work requests, with one session per post.
 
 use proverbs::completion::WcOpcode;
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::windows::{WindowEntry, Windowed};
 use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
-use proverbs::memory::{WindowEntry, Windowed};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::rules::HasBothQueues;
@@ -277,7 +278,7 @@ fn windows_are_bound_and_invalidated() {
         }
     };
     let window = p.a.alloc_mw().unwrap();
-    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 64..128).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 64..128).unwrap();
     p.a.post_send(bind).unwrap();
     let bound = back(&mut p).into_bound::<RemoteWrite>().unwrap();
     p.b.post_send(wr::RdmaWrite::inline(b"windowed", bound.remote().write())).unwrap();
@@ -285,7 +286,7 @@ fn windows_are_bound_and_invalidated() {
     let mut there = [0; 8];
     region.read_at(64, &mut there).unwrap();
     assert_eq!(&there, b"windowed");
-    let window = match p.a.post_send(wr::LocalInv::new(bound)) {
+    let window = match p.a.post_send(ext::windows::LocalInv::new(bound)) {
         Ok(()) => back(&mut p).into_unbound().unwrap(),
         Err(error) => {
             assert_eq!(error.kind(), PostErrorKind::LocalInvOnSoftRoce);
@@ -294,12 +295,12 @@ fn windows_are_bound_and_invalidated() {
         }
     };
 
-    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
     let (bind, key) = bind.lend();
     p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_send(bind).unwrap();
     let lent = back(&mut p).into_lent().unwrap();
-    p.b.post_send(wr::SendWithInv::inline(b"done", key)).unwrap();
+    p.b.post_send(ext::windows::SendWithInv::inline(b"done", key)).unwrap();
     poll(&p.dev, &mut p.cb, 1);
     until(&p.dev, "the message that ends the key", || {
         p.ca.poll_one().unwrap().is_some_and(|completion| {

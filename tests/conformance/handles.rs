@@ -4,8 +4,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use proverbs::completion::{CompletionQueueEx, CompletionTs, CqHandle};
-use proverbs::device::XrcdFile;
+use proverbs::completion::CqHandle;
+use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
+use proverbs::ext::xrc::XrcdFile;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 

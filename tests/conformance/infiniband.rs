@@ -3,14 +3,13 @@
 
 use proverbs::ErrorKind;
 use proverbs::bounded::{RetryCount, Timeout};
-use proverbs::completion::{CompletionQueueEx, Direction, DlidPathBits};
+use proverbs::completion::Direction;
 use proverbs::device::{DeviceEvent, DeviceEvents, LinkLayer, Protocol, QpEvent};
+use proverbs::ext::extended_polling::{CompletionQueueEx, DlidPathBits};
+use proverbs::ext::path_migration::{AlternatePath, Migration, MigrationState};
 use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
 use proverbs::prelude::*;
-use proverbs::qp::{
-    AlternatePath, Migration, MigrationState, RcReturn, RcRtsOptional, RcSqd, RtrOptional,
-    UcReturn, UcRtsOptional, UcSqd,
-};
+use proverbs::qp::{RcReturn, RcRtsOptional, RcSqd, RtrOptional, UcReturn, UcRtsOptional, UcSqd};
 use proverbs::state::{QpState, State};
 use proverbs::transport::Transport;
 

@@ -1,7 +1,8 @@
 //! Inline data of several slices: one message, with either verb and either kind of signaling.
 
 use proverbs::completion::WcOpcode;
-use proverbs::memory::{WindowEntry, Windowed};
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::windows::{WindowEntry, Windowed};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 
@@ -326,14 +327,15 @@ fn slices_with_an_invalidation() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
     let window = p.a.alloc_mw().unwrap();
-    let (bind, key) = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
+    let (bind, key) =
+        ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
     p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_send(bind).unwrap();
     let lent: WindowEntry = match poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry {
         Some(AnyBuf::Window(window)) => window,
         other => panic!("{other:?} is no window"),
     };
-    p.b.post_send(wr::SendWithInv::inline_list([b"d", b"one"], key)).unwrap();
+    p.b.post_send(ext::windows::SendWithInv::inline_list([b"d", b"one"], key)).unwrap();
     poll(&p.dev, &mut p.cb, 1);
     let received = poll(&p.dev, &mut p.ca, 1).remove(0).received();
     assert_eq!(received.data(), &b"done"[..]);

@@ -7,8 +7,8 @@ use proverbs::ErrorKind;
 use proverbs::cm::ConnParam;
 use proverbs::completion::Direction;
 use proverbs::device::{GlobalRoute, NodeType, Protocol, Provider, TransportType};
+use proverbs::ext::windows::Revocable;
 use proverbs::loopback::{Fabric, Fault, Script, World};
-use proverbs::memory::Revocable;
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::rules::HasBothQueues;
@@ -192,7 +192,7 @@ fn siws_reasons_are_given_only_on_siw() {
         let read = wr::RdmaRead::new(poisoned(&p.pool), there.remote().read());
         let error = p.a.post_send(read.fence()).unwrap_err();
         assert_eq!(error.kind(), kind(PostErrorKind::FencedReadOnSiw));
-        let error = p.a.post_send(wr::SendWithInv::inline(b"a key", key)).unwrap_err();
+        let error = p.a.post_send(ext::windows::SendWithInv::inline(b"a key", key)).unwrap_err();
         assert_eq!(error.kind(), kind(PostErrorKind::InlineInvOnSiw));
         // The protocol itself has no immediates.
         let error = p.a.post_send(wr::SendWithImm::inline(b"data", 7)).unwrap_err();
@@ -212,7 +212,8 @@ fn an_inline_send_with_inv_is_rejected() {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     }
     let first = wr::Send::inline(b"first");
-    let error = post_send!(p.a, [first, wr::SendWithInv::inline(b"second", key)]).unwrap_err();
+    let error =
+        post_send!(p.a, [first, ext::windows::SendWithInv::inline(b"second", key)]).unwrap_err();
     assert_eq!((error.kind(), error.accepted()), (PostErrorKind::InlineInvOnSiw, 1));
     assert!(error.to_string().contains("send from a buffer"), "{error}");
     drop(error);

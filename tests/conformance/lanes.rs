@@ -4,7 +4,7 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use proverbs::device::Lane;
-use proverbs::memory::Windowed;
+use proverbs::ext::windows::Windowed;
 use proverbs::prelude::*;
 use proverbs::qp::{Drained, Max};
 
@@ -258,7 +258,7 @@ fn a_window_of_a_lane_may_leave_the_thread() {
     let mut qp = lane.create_qp::<Rc, FastWindows>(&cq, &cq, depth).unwrap();
     let (window, unused) = (qp.alloc_mw().unwrap(), qp.alloc_mw().unwrap());
     let region = pd.register::<Windowed<LocalWrite>>(64).unwrap();
-    let bind = wr::BindMw::<RemoteRead>::new(window, &region, 0..8).unwrap();
+    let bind = ext::windows::BindMw::<RemoteRead>::new(window, &region, 0..8).unwrap();
     assert_eq!(bind.remote().len(), 8); // of the same domain as the region
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let mut qp = qp.modify(init).unwrap().to_error().unwrap();

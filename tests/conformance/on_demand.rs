@@ -2,8 +2,10 @@
 
 use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::{Can, OdpOps};
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::on_demand::{Advice, Implicit, ImplicitBuf, OnDemand, OnDemandRegion};
+use proverbs::ext::persistence::Flushable;
 use proverbs::memory;
-use proverbs::memory::{Advice, Flushable, Implicit, ImplicitBuf, OnDemand, OnDemandRegion};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::transport::Transport;
@@ -13,7 +15,7 @@ use crate::support::*;
 
 profile! { Pages { entry: ImplicitBuf<Rc, wr::Send> } }
 profile! { Mixed { entry: AnyBuf } }
-profile! { Persisting { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
+profile! { Persisting { posting: ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)> } }
 
 const ALL: [Advice; 3] = [Advice::Prefetch, Advice::PrefetchWrite, Advice::PrefetchNoFault];
 
@@ -137,7 +139,15 @@ fn peers_flush_memory_on_demand() {
     let part = region.remote().slice(4096, 8).unwrap();
     let flush = part.flush_global().unwrap();
     let write = wr::RdmaWrite::inline(b"an entry", part.write());
-    post_send!(p.a, [write, wr::Flush::new(flush), wr::Flush::new(flush.whole_region())]).unwrap();
+    post_send!(
+        p.a,
+        [
+            write,
+            ext::persistence::Flush::new(flush),
+            ext::persistence::Flush::new(flush.whole_region())
+        ]
+    )
+    .unwrap();
     let opcodes = [WcOpcode::RdmaWrite, WcOpcode::Flush, WcOpcode::Flush];
     let done = poll(&p.dev, &mut p.ca, 3).into_iter().map(|done| done.sent().opcode);
     assert_eq!(done.collect::<Vec<_>>(), opcodes);
@@ -159,7 +169,7 @@ fn peers_write_a_word_atomically_in_memory_on_demand() {
     let mut p = Pair::<Rc, Persisting>::on(dev, &persistence::wish());
     let region = p.pd.region().on_demand(&can).create_in(vec![7u64; 8]).unwrap();
     let word = region.remote().write_cell(8).unwrap();
-    p.a.post_send(wr::AtomicWrite::new(word, *b"8 bytes!")).unwrap();
+    p.a.post_send(ext::persistence::AtomicWrite::new(word, *b"8 bytes!")).unwrap();
     let mut there = [0; 8];
     match poll(&p.dev, &mut p.ca, 1).remove(0) {
         Done::Sent(sent) => {
@@ -238,7 +248,10 @@ fn the_proof_is_for_one_transport() {
 }
 
 /// The proof for these operations. It exists exactly if the device reports them.
-fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Implicit<Rc, O>>> {
+fn implicit<O: ext::on_demand::PagedOps>(
+    dev: &Device,
+    needs: OdpOps,
+) -> Option<Can<Implicit<Rc, O>>> {
     let odp = dev.ctx.query_device_ex().unwrap().odp;
     let can = dev.ctx.abilities().unwrap().can();
     let is_right = by_rule!(dev, "R20.5", loopback: true, rxe: false);

@@ -1,7 +1,7 @@
 //! Each opcode in each form, on each kind of device. The device under test must match its column of
 //! the table; doing better than the table is also a failure.
 
-use proverbs::memory::Revocable;
+use proverbs::ext::windows::Revocable;
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 
@@ -55,6 +55,12 @@ use Does::{Arrives, EndsNoKey, NotCreated, Rejected};
 use Form::{Buffer, Empty, Inline, List, Slices};
 use Opcode::*;
 use PostErrorKind::{InlineInvOnSiw, NotOnIwarp};
+
+/// The opcodes that have data.
+mod ops {
+    pub use proverbs::ext::windows::SendWithInv;
+    pub use proverbs::wr::{RdmaWrite, Send, SendWithImm};
+}
 
 /// Opcode and form; InfiniBand and RoCE (the loopback's worlds, rxe of each kernel); iWARP (the
 /// loopback's, siw of each kernel); and the source.
@@ -119,13 +125,13 @@ macro_rules! post {
         let (p, pool) = (&mut $p.a, &$p.pool);
         let (header, body) = TEXT.split_at(7);
         match $form {
-            Empty => p.post_send(wr::$opcode::new(wr::Empty $(, $operand)?)),
-            Inline => p.post_send(wr::$opcode::inline(TEXT $(, $operand)?)),
-            Slices => p.post_send(wr::$opcode::inline_list([header, body] $(, $operand)?)),
-            Buffer => p.post_send(wr::$opcode::new([filled(pool, TEXT)] $(, $operand)?)),
+            Empty => p.post_send(ops::$opcode::new(wr::Empty $(, $operand)?)),
+            Inline => p.post_send(ops::$opcode::inline(TEXT $(, $operand)?)),
+            Slices => p.post_send(ops::$opcode::inline_list([header, body] $(, $operand)?)),
+            Buffer => p.post_send(ops::$opcode::new([filled(pool, TEXT)] $(, $operand)?)),
             List => {
                 let list = [filled(pool, header), filled(pool, body)];
-                p.post_send(wr::$opcode::new(list $(, $operand)?))
+                p.post_send(ops::$opcode::new(list $(, $operand)?))
             }
         }
     }};

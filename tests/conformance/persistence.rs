@@ -2,14 +2,15 @@
 
 use proverbs::completion::{WcOpcode, WcStatus};
 use proverbs::device::FlushGlobal;
-use proverbs::memory::{Flushable, Persistent, RemoteFlush};
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::persistence::{Flushable, Persistent, RemoteFlush};
 use proverbs::prelude::*;
 
 use crate::support::*;
 
-profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
-profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
-profile! { Logging { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)>, max_send_sge: 2, entry: BufList } }
+profile! { Flushing { posting: ExtendedPosting<ext::persistence::Flush> } }
+profile! { Publishing { posting: ExtendedPosting<ext::persistence::AtomicWrite> } }
+profile! { Logging { posting: ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)>, max_send_sge: 2, entry: BufList } }
 
 /// The operations that a device has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +23,10 @@ enum Has {
 
 fn has(dev: &Device) -> Has {
     let abilities = dev.ctx.abilities().unwrap();
-    let has =
-        (abilities.can::<FlushGlobal>().is_some(), abilities.can::<wr::AtomicWrite>().is_some());
+    let has = (
+        abilities.can::<FlushGlobal>().is_some(),
+        abilities.can::<ext::persistence::AtomicWrite>().is_some(),
+    );
     let is_there = by_rule!(dev, "R25.2", loopback: !dev.is_iwarp(), rxe before (6, 12): false);
     assert_eq!(has, (is_there, is_there));
     match is_there {
@@ -106,15 +109,16 @@ fn written_data_is_flushed() {
     let at = region.remote();
     let part = at.slice(64, 8).unwrap();
     let write = wr::RdmaWrite::new(filled(&p.pool, b"an entry"), part.write());
-    post_send!(p.a, [write, wr::Flush::new(part.flush_global().unwrap())]).unwrap();
+    post_send!(p.a, [write, ext::persistence::Flush::new(part.flush_global().unwrap())]).unwrap();
     assert_eq!(statuses(&mut p, 2), [Ok(WcOpcode::RdmaWrite), Ok(WcOpcode::Flush)]);
     let mut there = [0; 8];
     region.read_at(64, &mut there).unwrap();
     assert_eq!(&there, b"an entry");
 
     let whole = at.flush_global().unwrap().whole_region();
-    p.a.post_send(wr::Flush::new(whole).fence()).unwrap();
-    p.a.post_send(wr::Flush::new(at.slice(0, 1).unwrap().flush_global().unwrap())).unwrap();
+    p.a.post_send(ext::persistence::Flush::new(whole).fence()).unwrap();
+    p.a.post_send(ext::persistence::Flush::new(at.slice(0, 1).unwrap().flush_global().unwrap()))
+        .unwrap();
     assert_eq!(statuses(&mut p, 2), [Ok(WcOpcode::Flush); 2]);
     assert_eq!(p.a.sends_outstanding(), 0);
 }
@@ -136,7 +140,8 @@ fn a_flush_needs_the_right_of_the_key_and_of_the_queue_pair() {
             true => (flushable.remote().addr(), flushable.remote().rkey()),
             false => (other.remote().addr(), other.remote().rkey()),
         };
-        p.a.post_send(wr::Flush::new(flush(Granted::from_parts(addr, 4096, rkey)))).unwrap();
+        p.a.post_send(ext::persistence::Flush::new(flush(Granted::from_parts(addr, 4096, rkey))))
+            .unwrap();
         statuses(&mut p, 1).remove(0)
     };
     let all = |at: Granted| at.flush_global().unwrap();
@@ -175,8 +180,8 @@ fn a_flush_to_persistence() {
     let region = region.unwrap();
     let at = region.remote();
     for flush in [at.flush_persistent(), at.flush_global()] {
-        p.a.post_send(wr::Flush::new(flush.unwrap())).unwrap();
-        p.a.post_send(wr::Flush::new(flush.unwrap().whole_region())).unwrap();
+        p.a.post_send(ext::persistence::Flush::new(flush.unwrap())).unwrap();
+        p.a.post_send(ext::persistence::Flush::new(flush.unwrap().whole_region())).unwrap();
     }
     assert_eq!(statuses(&mut p, 4), [Ok(WcOpcode::Flush); 4]);
     let for_writers: RemoteSlice<RemoteWrite> = region.export();
@@ -191,7 +196,7 @@ fn a_flush_to_persistence() {
             true => RemoteSlice::from_parts(flushable.addr(), 64, flushable.rkey()),
             false => p.pd.register::<Persistent<RemoteWrite>>(64).unwrap().remote(),
         };
-        p.a.post_send(wr::Flush::new(at.flush_persistent().unwrap())).unwrap();
+        p.a.post_send(ext::persistence::Flush::new(at.flush_persistent().unwrap())).unwrap();
         let status = statuses(&mut p, 1).remove(0).unwrap_err();
         assert_eq!(status, if is_of_key { WcStatus::RemAccess } else { WcStatus::RemInvReq });
     }
@@ -209,7 +214,8 @@ fn eight_bytes_are_written_atomically() {
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     region.write_at(0, &[0xee; 64]).unwrap();
     let at = region.remote();
-    let write = |offset, bytes| wr::AtomicWrite::new(at.write_cell(offset).unwrap(), bytes);
+    let write =
+        |offset, bytes| ext::persistence::AtomicWrite::new(at.write_cell(offset).unwrap(), bytes);
     post_send!(
         p.a,
         [
@@ -242,7 +248,8 @@ fn eight_bytes_are_written_atomically() {
     // It counts as a write: a read-only key does not permit it.
     let readers = p.pd.register::<RemoteRead>(64).unwrap().remote();
     let pretended = RemoteSlice::<RemoteWrite>::from_parts(readers.addr(), 64, readers.rkey());
-    p.a.post_send(wr::AtomicWrite::new(pretended.write_cell(0).unwrap(), [1; 8])).unwrap();
+    p.a.post_send(ext::persistence::AtomicWrite::new(pretended.write_cell(0).unwrap(), [1; 8]))
+        .unwrap();
     assert_eq!(statuses(&mut p, 1), [Err(WcStatus::RemAccess)]);
 
     // Nor does a queue pair that grants no WRITE.
@@ -250,7 +257,7 @@ fn eight_bytes_are_written_atomically() {
     let mut p = Pair::<Rc, Publishing>::with(&Wish { access, ..Wish::new() });
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let cell = region.remote().write_cell(0).unwrap();
-    p.a.post_send(wr::AtomicWrite::new(cell, [1; 8])).unwrap();
+    p.a.post_send(ext::persistence::AtomicWrite::new(cell, [1; 8])).unwrap();
     assert_eq!(statuses(&mut p, 1), [Err(WcStatus::RemInvReq)]);
 }
 
@@ -268,8 +275,8 @@ fn a_log_entry_and_its_tail() {
     let at = region.remote();
     let entry = at.slice(64, 11).unwrap();
     let pieces = [filled(&p.pool, b"an "), filled(&p.pool, b"entry!!!")];
-    let tail = wr::AtomicWrite::new(at.write_cell(0).unwrap(), 75u64.to_ne_bytes());
-    let flush = wr::Flush::new(entry.flush_global().unwrap());
+    let tail = ext::persistence::AtomicWrite::new(at.write_cell(0).unwrap(), 75u64.to_ne_bytes());
+    let flush = ext::persistence::Flush::new(entry.flush_global().unwrap());
     post_send!(p.a, [wr::RdmaWrite::new(pieces, entry.write()), flush, tail, flush_of(at)])
         .unwrap();
     let done = poll(&p.dev, &mut p.ca, 4).into_iter().map(|done| done.sent().opcode);
@@ -281,6 +288,8 @@ fn a_log_entry_and_its_tail() {
     assert_eq!(&there, b"an entry!!!");
 }
 
-fn flush_of(at: RemoteSlice<Flushable<RemoteWrite>>) -> wr::WorkRequest<wr::Flush, wr::Empty> {
-    wr::Flush::new(at.slice(0, 8).unwrap().flush_global().unwrap())
+fn flush_of(
+    at: RemoteSlice<Flushable<RemoteWrite>>,
+) -> wr::WorkRequest<ext::persistence::Flush, wr::Empty> {
+    ext::persistence::Flush::new(at.slice(0, 8).unwrap().flush_global().unwrap())
 }

@@ -85,7 +85,7 @@ fn a_region_that_peers_could_reach_keeps_its_memory() {
     // The same holds for pages of this crate, and for memory that a window could open.
     let pages = pd.register::<RemoteWrite>(64).unwrap();
     is_refused(&pages.destroy().unwrap_err().error, &words);
-    let windowed = pd.register::<proverbs::memory::Windowed<LocalWrite>>(64).unwrap();
+    let windowed = pd.register::<proverbs::ext::windows::Windowed<LocalWrite>>(64).unwrap();
     is_refused(&windowed.destroy().unwrap_err().error, &words);
 }
 

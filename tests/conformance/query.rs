@@ -7,8 +7,8 @@ use proverbs::device::{
     AtomicCap, Can, DeviceMemory, FlushGlobal, ForkStatus, LinkLayer, MemoryWindows2B, NodeType,
     ResizeSrq, Timestamps, fork_status,
 };
+use proverbs::ext::on_demand::OnDemand;
 use proverbs::loopback::Personality;
-use proverbs::memory::OnDemand;
 use proverbs::prelude::*;
 use proverbs::qp::RtrOptional;
 use proverbs::state::QpState;

@@ -11,11 +11,12 @@ use std::fs::File;
 use std::sync::Arc;
 
 use proverbs::completion::WcStatus;
+use proverbs::ext::windows::{BindsTo, BindsWindows, Windowed};
 #[cfg(not(miri))]
 use proverbs::memory::MapOptions;
 use proverbs::memory::{
-    Access, BindsTo, BindsWindows, LocalRead, Mapping, Memory, ReadOnly, ReadOnlyBuf, RegistersAs,
-    Relaxed, Remote, ReregError, Windowed,
+    Access, LocalRead, Mapping, Memory, ReadOnly, ReadOnlyBuf, RegistersAs, Relaxed, Remote,
+    ReregError,
 };
 use proverbs::prelude::*;
 
@@ -236,7 +237,7 @@ fn windows_on_regions() {
     ) -> Option<(RemoteSlice<RemoteAll>, impl Sized + use<R, A>)> {
         let region = p.pd.register::<R>(8192).unwrap();
         let window = p.a.alloc_mw().unwrap();
-        p.a.post_send(wr::BindMw::<A>::new(window, &region, 64..4096).unwrap()).unwrap();
+        p.a.post_send(ext::windows::BindMw::<A>::new(window, &region, 64..4096).unwrap()).unwrap();
         let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
         let Some(AnyBuf::Window(window)) = sent.entry else { panic!("{cell}: no window") };
         let window = window.into_bound::<A>().unwrap();

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use proverbs::bounded::{RnrRetries, RnrRetry};
 use proverbs::completion::{Direction, WcOpcode};
 use proverbs::device::AhIndex;
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::srd::SrdRts;
+use proverbs::ext::srd::{ForSrd, OneElement, Sender, TellsOfEach};
 use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::prelude::*;
-use proverbs::qp::{Drained, QpQkey, Sender, UdReinit, UdReturn};
-use proverbs::rules::{ForSrd, OneElement, TellsOfEach, UsesOwnQueue};
+use proverbs::qp::{Drained, QpQkey, UdReinit, UdReturn};
+use proverbs::rules::UsesOwnQueue;
 
 use proverbs::state::QpState;
 

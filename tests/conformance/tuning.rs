@@ -1,12 +1,11 @@
 //! Settings that a device may support: event moderation, rates, connection options. Also null
 //! regions.
 
-use proverbs::completion::Moderation;
 use proverbs::device::{CqModeration, PacketPacing};
+use proverbs::ext::tuning::{Ece, Moderation, RateLimit};
 use proverbs::loopback::Personality;
 use proverbs::memory::{Null, OpenBuf};
 use proverbs::prelude::*;
-use proverbs::qp::{Ece, RateLimit};
 
 use crate::support::*;
 

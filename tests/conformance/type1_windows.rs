@@ -5,12 +5,14 @@
 
 use proverbs::ErrorKind;
 use proverbs::completion::{WcOpcode, WcStatus};
-use proverbs::memory::{
-    BindsTo, BoundType1Window, Relaxed, Revocable, Type1, Type1Window, WindowEntry, Windowed,
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::windows::{
+    BindsTo, BoundType1Window, Revocable, Type1, Type1Window, WindowEntry, Windowed,
 };
+use proverbs::memory::Relaxed;
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
-use proverbs::qp::{ExtendedPosting, Max, SignalAll};
+use proverbs::qp::{Max, SignalAll};
 use proverbs::state::QpState;
 
 use crate::support::*;
@@ -48,7 +50,8 @@ fn bind<A: BindsTo<Windowed<LocalWrite>>, P>(
 where
     P: Profile<Entry = AnyBuf, Signaling = SignalAll>,
 {
-    let bind = wr::MwBind::<A>::new(window, region, range).map_err(|refused| refused.error);
+    let bind =
+        ext::windows::MwBind::<A>::new(window, region, range).map_err(|refused| refused.error);
     p.a.bind_mw(bind.unwrap()).unwrap();
     let (status, window) = ended(p);
     assert_eq!(status, Ok(()));
@@ -59,7 +62,7 @@ fn unbind<A: proverbs::memory::Access>(
     p: &mut Pair<Rc, Any>,
     window: BoundType1Window<A>,
 ) -> Type1Window {
-    p.a.bind_mw(wr::MwBind::unbind(window)).unwrap();
+    p.a.bind_mw(ext::windows::MwBind::unbind(window)).unwrap();
     let (status, window) = ended(p);
     assert_eq!(status, Ok(()));
     window.into_type1().unwrap()
@@ -97,7 +100,7 @@ fn a_window_is_bound_repeatedly() {
     assert_eq!(held(&one, 64), *b"windowed");
 
     let one = one.destroy().unwrap_err().into_object();
-    let rebind = wr::MwBind::<RemoteWrite>::new(first, &two, 0..8);
+    let rebind = ext::windows::MwBind::<RemoteWrite>::new(first, &two, 0..8);
     p.a.bind_mw(rebind.map_err(|refused| refused.error).unwrap()).unwrap();
     // Until its completion it may be bound to either, and keeps both.
     let [one, two] = [one, two].map(|region| region.destroy().unwrap_err().into_object());
@@ -154,7 +157,7 @@ fn a_window_belongs_to_its_domain() {
     let window = p.pd.alloc_mw().unwrap();
     let bound = bind::<RemoteWrite, _>(&mut p, window, &region, 0..64);
     // The second end binds it, and the first end writes.
-    p.b.bind_mw(wr::MwBind::<RemoteWrite>::new(bound, &region, 8..64).unwrap()).unwrap();
+    p.b.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(bound, &region, 8..64).unwrap()).unwrap();
     std::mem::swap(&mut p.a, &mut p.b);
     std::mem::swap(&mut p.ca, &mut p.cb);
     let (status, window) = ended(&mut p);
@@ -187,18 +190,20 @@ fn another_domain_is_refused() {
     let mut p = Pair::<Rc, Any>::new();
     let (region, other): (Open, _) = (p.pd.register(64).unwrap(), p.dev.ctx.alloc_pd().unwrap());
     let strange: Open = other.register(64).unwrap();
-    let refused = wr::MwBind::<RemoteWrite>::new(p.pd.alloc_mw().unwrap(), &strange, 0..64);
+    let refused =
+        ext::windows::MwBind::<RemoteWrite>::new(p.pd.alloc_mw().unwrap(), &strange, 0..64);
     let refused = refused.err().unwrap();
     assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }));
     let mut window = refused.into_object();
     #[allow(clippy::reversed_empty_ranges)]
     for range in [0..0, 64..64, 0..65, 8..4] {
-        let refused = wr::MwBind::<RemoteWrite>::new(window, &region, range).err().unwrap();
+        let refused =
+            ext::windows::MwBind::<RemoteWrite>::new(window, &region, range).err().unwrap();
         assert_eq!(refused.error.errno(), Some(22), "{}", refused.error);
         window = refused.into_object();
     }
     let theirs = other.alloc_mw().unwrap();
-    let bind = wr::MwBind::<RemoteWrite>::new(theirs, &strange, 0..64).unwrap();
+    let bind = ext::windows::MwBind::<RemoteWrite>::new(theirs, &strange, 0..64).unwrap();
     let error = p.a.bind_mw(bind).unwrap_err();
     assert_eq!((error.verb(), error.kind()), ("ibv_bind_mw", PostErrorKind::PdMismatch));
     let Some(AnyBuf::Window(theirs)) = error.into_rejected().next() else { panic!("its window") };
@@ -226,9 +231,9 @@ fn an_unposted_bind_has_no_effect() {
             other => panic!("{other:?}"),
         }
     };
-    p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(one, &region, 0..64).unwrap()).unwrap();
+    p.a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(one, &region, 0..64).unwrap()).unwrap();
     assert_eq!(p.a.sends_outstanding(), 1);
-    let bind = wr::MwBind::<RemoteWrite>::new(two, &region, 0..64).unwrap();
+    let bind = ext::windows::MwBind::<RemoteWrite>::new(two, &region, 0..64).unwrap();
     let two = full(p.a.bind_mw(bind).unwrap_err());
     let two = two.into_bound_type1::<RemoteWrite>().unwrap_err().into_object();
     let two = two.into_type1().unwrap();
@@ -238,11 +243,11 @@ fn an_unposted_bind_has_no_effect() {
     let told = one.remote();
 
     let other: Open = p.pd.register(64).unwrap();
-    p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(two, &other, 0..64).unwrap()).unwrap();
-    let bind = wr::MwBind::<RemoteRead>::new(one, &other, 0..64).unwrap();
+    p.a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(two, &other, 0..64).unwrap()).unwrap();
+    let bind = ext::windows::MwBind::<RemoteRead>::new(one, &other, 0..64).unwrap();
     let one = full(p.a.bind_mw(bind).unwrap_err());
     let one = one.into_bound_type1::<RemoteWrite>().unwrap();
-    let one = full(p.a.bind_mw(wr::MwBind::unbind(one)).unwrap_err());
+    let one = full(p.a.bind_mw(ext::windows::MwBind::unbind(one)).unwrap_err());
     let one = one.into_type1().unwrap_err().into_object();
     let one = one.into_bound_type1::<RemoteWrite>().unwrap();
     assert_eq!((one.remote().rkey(), one.remote().addr()), (told.rkey(), told.addr()));
@@ -270,8 +275,9 @@ fn a_flushed_bind_may_have_happened() {
         (bind::<RemoteWrite, _>(&mut p, window, &one, 0..64), p.pd.alloc_mw().unwrap());
     let Pair { a, mut ca, dev, .. } = p;
     let mut a = a.to_error().unwrap();
-    a.bind_mw(wr::MwBind::<RemoteWrite>::new(bound, &two, 0..64).unwrap().fence()).unwrap();
-    a.bind_mw(wr::MwBind::<RemoteWrite>::new(unused, &one, 0..64).unwrap()).unwrap();
+    a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(bound, &two, 0..64).unwrap().fence())
+        .unwrap();
+    a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(unused, &one, 0..64).unwrap()).unwrap();
     let mut flushed = Vec::new();
     until(&dev, "two flushed binds", || {
         while let Some(completion) = ca.poll_one().unwrap() {
@@ -299,7 +305,7 @@ fn a_bind_that_is_never_polled() {
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
-    p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap()).unwrap();
+    p.a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap()).unwrap();
     let region = region.destroy().unwrap_err().into_object();
     let Pair { a, ca, .. } = p;
     drop((a, ca));
@@ -317,7 +323,8 @@ fn only_a_bind_invalidates_a_key() {
     let region: Open = p.pd.register(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
     let entry = {
-        p.a.bind_mw(wr::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap()).unwrap();
+        p.a.bind_mw(ext::windows::MwBind::<RemoteWrite>::new(window, &region, 0..64).unwrap())
+            .unwrap();
         ended(&mut p).1
     };
     let entry = entry.into_bound::<RemoteWrite>().unwrap_err().into_object();
@@ -325,13 +332,15 @@ fn only_a_bind_invalidates_a_key() {
     let entry = entry.into_unbound().unwrap_err().into_object();
     let bound = entry.into_bound_type1::<RemoteWrite>().unwrap();
     let second = p.a.alloc_mw().unwrap();
-    p.a.post_send(wr::BindMw::<RemoteWrite>::new(second, &region, 0..64).unwrap()).unwrap();
+    p.a.post_send(ext::windows::BindMw::<RemoteWrite>::new(second, &region, 0..64).unwrap())
+        .unwrap();
     let entry = ended(&mut p).1.into_type1().unwrap_err().into_object();
     let entry = entry.into_bound_type1::<RemoteWrite>().unwrap_err().into_object();
     drop(entry.into_bound::<RemoteWrite>().unwrap());
 
     p.a.post_recv(wr::Recv::empty()).unwrap();
-    p.b.post_send(wr::SendWithInv::new(wr::Empty, Revocable::new(bound.remote()))).unwrap();
+    p.b.post_send(ext::windows::SendWithInv::new(wr::Empty, Revocable::new(bound.remote())))
+        .unwrap();
     until(&p.dev, "the refusal", || match p.ca.poll_one().unwrap() {
         Some(completion) => {
             assert_eq!(completion.status().unwrap_err().status, WcStatus::RemInvReq);
@@ -352,7 +361,7 @@ fn a_window_has_its_own_rights() {
     let mut p = Pair::<Rc, Any>::new();
     let relaxed = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
-    p.a.bind_mw(wr::MwBind::<RemoteRead>::new(window, &relaxed, 0..64).unwrap()).unwrap();
+    p.a.bind_mw(ext::windows::MwBind::<RemoteRead>::new(window, &relaxed, 0..64).unwrap()).unwrap();
     let entry = ended(&mut p).1.into_bound_type1::<RemoteWrite>().unwrap_err().into_object();
     let bound = entry.into_bound_type1::<RemoteRead>().unwrap();
     let remote = bound.remote();
@@ -383,10 +392,12 @@ fn a_window_has_a_context_value() {
         if word != 0 {
             window.set_id(word);
         }
-        p.a.bind_mw(wr::MwBind::<RemoteRead>::new(window, &region, 0..8).unwrap()).unwrap();
+        p.a.bind_mw(ext::windows::MwBind::<RemoteRead>::new(window, &region, 0..8).unwrap())
+            .unwrap();
         let (status, entry) = ended(&mut p);
         assert_eq!((status, entry.id()), (Ok(()), word));
-        p.a.bind_mw(wr::MwBind::unbind(entry.into_bound_type1::<RemoteRead>().unwrap())).unwrap();
+        p.a.bind_mw(ext::windows::MwBind::unbind(entry.into_bound_type1::<RemoteRead>().unwrap()))
+            .unwrap();
         let (_, entry) = ended(&mut p);
         assert_eq!(entry.id(), word);
         let refused = entry.into_bound_type1::<RemoteRead>().unwrap_err();
@@ -409,8 +420,10 @@ fn binds_among_other_work_requests() {
         });
         let mut bind = |p: &mut Pair<Rc, Any>, i: usize| {
             let window = windows[i].take().unwrap();
-            p.a.bind_mw(wr::MwBind::<RemoteRead>::new(window, &region, 8 * i..64).unwrap())
-                .unwrap();
+            p.a.bind_mw(
+                ext::windows::MwBind::<RemoteRead>::new(window, &region, 8 * i..64).unwrap(),
+            )
+            .unwrap();
         };
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();

@@ -1,7 +1,9 @@
 //! Memory windows of type 2: bound, used by the peer, and invalidated by either side.
 
 use proverbs::completion::{Direction, WcOpcode, WcStatus};
-use proverbs::memory::{BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed};
+use proverbs::ext::windows::{
+    BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed,
+};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::state::QpState;
@@ -39,11 +41,11 @@ fn come_back(p: &mut Pair<Rc, Any>) -> WindowEntry {
 
 /// Invalidates a window of the first end: with LOCAL_INV, or by dropping the window if that is
 /// refused (R1.6).
-fn ended_here<A: proverbs::memory::BindsTo<Windowed<LocalWrite>>>(
+fn ended_here<A: proverbs::ext::windows::BindsTo<Windowed<LocalWrite>>>(
     p: &mut Pair<Rc, Any>,
     window: BoundWindow<A>,
 ) -> MemoryWindow {
-    let posted = p.a.post_send(wr::LocalInv::new(window));
+    let posted = p.a.post_send(ext::windows::LocalInv::new(window));
     assert_eq!(posted.is_err(), p.dev.is_soft_roce());
     match posted {
         Ok(()) => come_back(p).into_unbound().unwrap(),
@@ -71,7 +73,7 @@ fn given_back(
     key: Revocable<RemoteWrite>,
 ) -> MemoryWindow {
     p.a.post_recv(wr::Recv::empty()).unwrap();
-    p.b.post_send(wr::SendWithInv::new(wr::Empty, key)).unwrap();
+    p.b.post_send(ext::windows::SendWithInv::new(wr::Empty, key)).unwrap();
     assert_eq!(peer(p), Ok(()));
     let (mut lent, mut back) = (Some(window), None);
     until(&p.dev, "the message", || match p.ca.poll_one().unwrap() {
@@ -91,7 +93,8 @@ fn lent(
     region: &Open,
 ) -> (LentWindow, Revocable<RemoteWrite>) {
     window.set_id(78);
-    let (bind, key) = wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap().lend();
+    let (bind, key) =
+        ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap().lend();
     p.a.post_send(bind).unwrap();
     let lent = come_back(p).into_lent().unwrap();
     assert_eq!((lent.id(), key.addr()), (78, region.as_ptr().addr() as u64));
@@ -99,13 +102,13 @@ fn lent(
 }
 
 /// Binds a window of the first end to bytes of the region.
-fn bound<A: proverbs::memory::BindsTo<Windowed<LocalWrite>>>(
+fn bound<A: proverbs::ext::windows::BindsTo<Windowed<LocalWrite>>>(
     p: &mut Pair<Rc, Any>,
     region: &Open,
     range: std::ops::Range<usize>,
 ) -> BoundWindow<A> {
     let window = p.a.alloc_mw().unwrap();
-    p.a.post_send(wr::BindMw::<A>::new(window, region, range).unwrap()).unwrap();
+    p.a.post_send(ext::windows::BindMw::<A>::new(window, region, range).unwrap()).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
     assert_eq!(sent.opcode, WcOpcode::BindMw);
     let Some(AnyBuf::Window(window)) = sent.entry else { panic!("the completion has its window") };
@@ -148,7 +151,8 @@ fn a_window_is_bound_repeatedly() {
     for life in 0..3u8 {
         let at = usize::from(life) * 64;
         window.set_id(77);
-        let bind = wr::BindMw::<RemoteReadWrite>::new(window, &region, at..at + 64).unwrap();
+        let bind =
+            ext::windows::BindMw::<RemoteReadWrite>::new(window, &region, at..at + 64).unwrap();
         let told = bind.remote();
         p.a.post_send(bind).unwrap();
         let entry = come_back(&mut p);
@@ -184,7 +188,7 @@ fn the_keys_of_a_window_count_up() {
     let mut window = p.a.alloc_mw().unwrap();
     let mut last: Option<u32> = None;
     for life in 0..LIVES {
-        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
         let key = bind.remote().rkey();
         if let Some(last) = last {
             assert_eq!(key, last & !0xff | (last + 1) & 0xff, "life {life}");
@@ -219,7 +223,7 @@ fn a_revoked_window_keeps_its_region_until_the_device_has_checked() {
     let region = region.destroy().unwrap_err().into_object();
 
     // A rejected bind changes nothing: it names another queue pair.
-    let bind = wr::BindMw::<RemoteWrite>::new(window, &other, 0..64).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &other, 0..64).unwrap();
     let error = p.b.post_send(bind).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ForeignWindow);
     let Some(AnyBuf::Window(window)) = error.into_rejected().next() else { panic!("no window") };
@@ -255,7 +259,7 @@ fn a_key_that_a_peer_invalidated_is_not_invalidated_again() {
         let window = bound::<RemoteWrite>(&mut p, &region, 0..64);
         let key = window.remote();
         p.a.post_recv(wr::Recv::empty()).unwrap();
-        p.b.post_send(wr::SendWithInv::new(wr::Empty, Revocable::new(key))).unwrap();
+        p.b.post_send(ext::windows::SendWithInv::new(wr::Empty, Revocable::new(key))).unwrap();
         assert_eq!(peer(&mut p), Ok(()));
         let mut named = None;
         if polls_first {
@@ -265,7 +269,7 @@ fn a_key_that_a_peer_invalidated_is_not_invalidated_again() {
             });
             assert_eq!(named, Some(Some(key.rkey())));
         }
-        match p.a.post_send(wr::LocalInv::new(window)) {
+        match p.a.post_send(ext::windows::LocalInv::new(window)) {
             Ok(()) => {
                 assert!(!p.dev.is_soft_roce());
                 let mut status = None;
@@ -298,9 +302,10 @@ fn two_binds_and_a_message_in_one_post() {
     let region: Open = p.pd.register(256).unwrap();
     region.write_at(0, b"question").unwrap();
     let (one, two) = (p.a.alloc_mw().unwrap(), p.a.alloc_mw().unwrap());
-    let asks = wr::BindMw::<RemoteRead>::new(one, &region, 0..8).unwrap();
+    let asks = ext::windows::BindMw::<RemoteRead>::new(one, &region, 0..8).unwrap();
     let question = asks.remote();
-    let (answers, answer) = wr::BindMw::<RemoteWrite>::new(two, &region, 64..128).unwrap().lend();
+    let (answers, answer) =
+        ext::windows::BindMw::<RemoteWrite>::new(two, &region, 64..128).unwrap().lend();
     let message = [question.to_bytes(), answer.to_bytes()].concat();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -322,7 +327,7 @@ fn two_binds_and_a_message_in_one_post() {
         poll(&p.dev, &mut p.cb, 1).remove(0).sent().entry.and_then(AnyBuf::into_buf).unwrap();
     assert_eq!(&read[..], b"question");
     p.b.post_send(wr::RdmaWrite::inline(b"answered", answer.write())).unwrap();
-    p.b.post_send(wr::SendWithInv::inline(b"done", answer)).unwrap();
+    p.b.post_send(ext::windows::SendWithInv::inline(b"done", answer)).unwrap();
     assert_eq!((peer(&mut p), peer(&mut p)), (Ok(()), Ok(())));
 
     // This end.
@@ -426,7 +431,7 @@ fn a_window_to_relaxed_memory() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
     let window = p.a.alloc_mw().unwrap();
-    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
     p.a.post_send(bind).unwrap();
     let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
     let Some(AnyBuf::Window(window)) = sent.entry else { panic!("it brings its window") };
@@ -467,7 +472,8 @@ fn a_zero_based_window() {
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(256).unwrap();
     let window = p.a.alloc_mw().unwrap();
-    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 128..192).unwrap().zero_based();
+    let bind =
+        ext::windows::BindMw::<RemoteWrite>::new(window, &region, 128..192).unwrap().zero_based();
     assert_eq!(bind.remote().addr(), 0);
     p.a.post_send(bind).unwrap();
     let bound = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
@@ -488,13 +494,14 @@ fn a_bind_is_checked() {
     let mut window = p.a.alloc_mw().unwrap();
     #[allow(clippy::reversed_empty_ranges)]
     for range in [0..0, 64..64, 0..65, 64..65, 8..4, usize::MAX - 1..usize::MAX] {
-        let refused = wr::BindMw::<RemoteWrite>::new(window, &region, range).err().unwrap();
+        let refused =
+            ext::windows::BindMw::<RemoteWrite>::new(window, &region, range).err().unwrap();
         assert_eq!(refused.error.errno(), Some(22), "{}", refused.error);
         window = refused.into_object();
     }
     let other = p.dev.ctx.alloc_pd().unwrap();
     let strange: Open = other.register(64).unwrap();
-    let refused = wr::BindMw::<RemoteWrite>::new(window, &strange, 0..64).err().unwrap();
+    let refused = ext::windows::BindMw::<RemoteWrite>::new(window, &strange, 0..64).err().unwrap();
     assert!(matches!(refused.error.kind(), proverbs::ErrorKind::PdMismatch { .. }));
     drop(refused);
     region.destroy().unwrap();
@@ -519,13 +526,13 @@ fn an_unposted_request_has_no_effect() {
         }
     };
     let (one, two) = (p.a.alloc_mw().unwrap(), p.a.alloc_mw().unwrap());
-    p.a.post_send(wr::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap()).unwrap();
-    let bind = wr::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap();
+    p.a.post_send(ext::windows::BindMw::<RemoteWrite>::new(one, &region, 0..64).unwrap()).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap();
     let two = full(p.a.post_send(bind).unwrap_err()).into_unbound().unwrap();
     let one = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
     let to = one.remote().write();
-    p.a.post_send(wr::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap()).unwrap();
-    let refused = p.a.post_send(wr::LocalInv::new(one)).unwrap_err();
+    p.a.post_send(ext::windows::BindMw::<RemoteWrite>::new(two, &region, 0..64).unwrap()).unwrap();
+    let refused = p.a.post_send(ext::windows::LocalInv::new(one)).unwrap_err();
     let one = match p.dev.is_soft_roce() {
         true => refused_on_soft_roce(refused),
         false => full(refused).into_bound::<RemoteWrite>().unwrap(),
@@ -533,7 +540,7 @@ fn an_unposted_request_has_no_effect() {
     assert_eq!(written(&mut p, b"windowed", to), Ok(()));
     let two = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
     drop(one);
-    let filler = match p.a.post_send(wr::LocalInv::new(two)) {
+    let filler = match p.a.post_send(ext::windows::LocalInv::new(two)) {
         Ok(()) => None,
         Err(error) => {
             refused_on_soft_roce::<RemoteWrite>(error).destroy().unwrap();
@@ -542,10 +549,11 @@ fn an_unposted_request_has_no_effect() {
     };
     let fills = filler.is_some();
     if let Some(window) = filler {
-        p.a.post_send(wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap()).unwrap();
+        p.a.post_send(ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap())
+            .unwrap();
     }
     let three = p.a.alloc_mw().unwrap();
-    let (bind, _) = wr::BindMw::<RemoteWrite>::new(three, &region, 0..64).unwrap().lend();
+    let (bind, _) = ext::windows::BindMw::<RemoteWrite>::new(three, &region, 0..64).unwrap().lend();
     let three = full(p.a.post_send(bind).unwrap_err()).into_lent().unwrap_err().into_object();
     let three = three.into_bound::<RemoteWrite>().unwrap_err().into_object();
     let three = three.into_unbound().unwrap();
@@ -571,7 +579,7 @@ fn a_flushed_request_may_have_happened() {
     let window = p.a.alloc_mw().unwrap();
     let Pair { a, .. } = p;
     let mut a = a.to_error().unwrap();
-    let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
     let tell = bind.remote().to_bytes();
     let tell = wr::Send::inline(&tell);
     let all = match p.dev.is_soft_roce() {
@@ -581,7 +589,7 @@ fn a_flushed_request_may_have_happened() {
             2
         }
         false => {
-            post_send!(a, [bind, wr::LocalInv::new(kept), tell]).unwrap();
+            post_send!(a, [bind, ext::windows::LocalInv::new(kept), tell]).unwrap();
             3
         }
     };
@@ -611,7 +619,7 @@ fn a_window_belongs_to_one_queue_pair() {
     let region: Open = p.pd.register(64).unwrap();
     let window = p.b.alloc_mw().unwrap();
     let foreign = |p: &mut Pair<Rc, Any>, window| {
-        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
         let error = post_send!(p.a, [wr::Send::inline(b"hi"), bind]).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ForeignWindow, 0));
         match error.into_rejected().next() {
@@ -699,7 +707,8 @@ fn a_key_is_invalidated_once() {
     by_rule!(p.dev, "R1.6", loopback: (), rxe: return);
     let region: Open = p.pd.register(64).unwrap();
     let window = p.a.alloc_mw().unwrap();
-    let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
+    let (bind, lent) =
+        ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap().lend();
     let again = Revocable::<RemoteWrite>::from_bytes(&lent.to_bytes()).unwrap();
     for bit in 0..32 {
         let mut other = lent.to_bytes();
@@ -711,7 +720,7 @@ fn a_key_is_invalidated_once() {
     for _ in 0..2 {
         p.a.post_recv(wr::Recv::empty()).unwrap();
     }
-    p.b.post_send(wr::SendWithInv::new(wr::Empty, lent)).unwrap();
+    p.b.post_send(ext::windows::SendWithInv::new(wr::Empty, lent)).unwrap();
     assert_eq!(peer(&mut p), Ok(()));
     let (mut window, mut kept) = (Some(window), None);
     until(&p.dev, "the message", || match p.ca.poll_one().unwrap() {
@@ -721,7 +730,7 @@ fn a_key_is_invalidated_once() {
         }
         None => false,
     });
-    p.b.post_send(wr::SendWithInv::new(wr::Empty, again)).unwrap();
+    p.b.post_send(ext::windows::SendWithInv::new(wr::Empty, again)).unwrap();
     until(&p.dev, "the refusal", || match p.ca.poll_one().unwrap() {
         Some(completion) => {
             assert_eq!(completion.status().unwrap_err().status, WcStatus::RemInvReq);

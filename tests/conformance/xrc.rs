@@ -5,9 +5,13 @@ use std::os::fd::AsFd;
 
 use proverbs::bounded::{RnrRetries, RnrRetry, SrqNum};
 use proverbs::completion::{Direction, WcStatus};
-use proverbs::device::{Can, DeviceEvent, QpEvent, XrcDomain, XrcdFile};
+use proverbs::device::{Can, DeviceEvent, QpEvent};
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::xrc::{
+    XrcDomain, XrcRtr, XrcRts, XrcTarget, XrcTargetRtr, XrcTargetRts, XrcdFile,
+};
 use proverbs::prelude::*;
-use proverbs::qp::{Max, XrcRtr, XrcRts, XrcTarget, XrcTargetRtr, XrcTargetRts};
+use proverbs::qp::Max;
 use proverbs::state::QpState;
 
 use crate::endings::{WAYS, Way, end};

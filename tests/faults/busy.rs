@@ -1,8 +1,8 @@
 //! Objects that the device refuses to destroy: their parents stay as long as they do.
 
 use super::*;
+use proverbs::ext::windows::Windowed;
 use proverbs::loopback::{Capacity, Grants, World};
-use proverbs::memory::Windowed;
 use proverbs::qp::Max;
 
 profile! { AnyEntry { entry: AnyBuf } }
@@ -65,7 +65,8 @@ fn a_kept_deferred_queue_pair_keeps_its_parents() {
 fn a_window_that_is_not_deallocated() {
     let (fabric, mut p) = pair::<Rc, AnyEntry>(Script::default(), &Wish::new());
     let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
-    let bind = wr::BindMw::<RemoteWrite>::new(p.a.alloc_mw().unwrap(), &region, 0..64).unwrap();
+    let bind =
+        ext::windows::BindMw::<RemoteWrite>::new(p.a.alloc_mw().unwrap(), &region, 0..64).unwrap();
     p.a.post_send(bind).unwrap();
     let entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
     let Some(AnyBuf::Window(window)) = entry else { panic!("{entry:?}") };
@@ -92,7 +93,8 @@ fn a_queue_pair_stays_with_its_window() {
     for way in 0..4 {
         let (fabric, mut p) = pair::<Rc, AnyEntry>(Script::default(), &Wish::new());
         let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
-        let bind = wr::BindMw::<RemoteWrite>::new(p.a.alloc_mw().unwrap(), &region, 0..64);
+        let bind =
+            ext::windows::BindMw::<RemoteWrite>::new(p.a.alloc_mw().unwrap(), &region, 0..64);
         p.a.post_send(bind.unwrap()).unwrap();
         let mut entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
         fabric.inject(Script::seeded(0).with(Fault::Busy.nth(0)));
@@ -244,7 +246,8 @@ fn a_freed_window_of_a_returned_queue_pair() {
         let (fabric, mut p) = pair::<Rc, AnyEntry>(Script::default(), &Wish::new());
         let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
         let (bound, fresh) = (p.a.alloc_mw().unwrap(), p.a.alloc_mw().unwrap());
-        let bind = |window| wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let bind =
+            |window| ext::windows::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
         p.a.post_send(bind(bound)).unwrap();
         let entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
         let Some(AnyBuf::Window(window)) = entry else { panic!("{entry:?}") };
@@ -260,7 +263,7 @@ fn a_freed_window_of_a_returned_queue_pair() {
         fabric.inject(Script::default());
         let refused = a.post_send(bind(fresh)).unwrap_err();
         assert_eq!(refused.kind(), PostErrorKind::ForeignWindow);
-        let refused = a.post_send(wr::LocalInv::new(bound)).unwrap_err();
+        let refused = a.post_send(ext::windows::LocalInv::new(bound)).unwrap_err();
         assert_eq!(refused.kind(), PostErrorKind::ForeignWindow);
         let another = a.alloc_mw().unwrap();
         a.post_send(bind(another)).unwrap();

@@ -6,7 +6,7 @@ use std::thread;
 
 use super::*;
 use proverbs::bounded::MinRnrTimer;
-use proverbs::completion::{CompletionQueueEx, CompletionTs, CompletionWallclock};
+use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs, CompletionWallclock};
 use proverbs::loopback::Personality;
 use proverbs::qp::{RcReturn, RcRtsOptional};
 

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use proverbs::ErrorKind;
-use proverbs::device::{Provider, XrcdFile};
+use proverbs::device::Provider;
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::xrc::{XrcRtr, XrcRts, XrcdFile};
 use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::memory::Raw;
 use proverbs::prelude::*;
-use proverbs::qp::{Max, XrcRtr, XrcRts};
+use proverbs::qp::Max;
 
 use super::{connect, personalities};
 

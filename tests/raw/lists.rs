@@ -1,6 +1,7 @@
 //! Lists of the `unsafe` path: different opcodes and flags, the last one signaled, a run-time
 //! number of elements, and keys of C's regions.
 
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::loopback::Fabric;
 use proverbs::memory::Raw;
 use proverbs::post::RawPostError;

@@ -1,6 +1,7 @@
 //! The `unsafe` path in sessions of extended posting: lists of elements and of inline pieces, and
 //! sessions that a device refuses.
 
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::loopback::{Fabric, Personality};
 use proverbs::memory::Raw;
 use proverbs::post::RawPostError;

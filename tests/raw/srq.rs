@@ -1,6 +1,7 @@
 //! Shared receive queues of the `unsafe` path: one queue, several queue pairs, and bookkeeping by
 //! the caller.
 
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::loopback::{Fabric, Personality};
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

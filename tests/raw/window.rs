@@ -136,7 +136,7 @@ fn a_device_window_is_invalidated() {
     let end_key = |pd: &ProtectionDomain, rkey| {
         let Ends { mut a, b: _b, mut cq } = ends::<DefaultProfile>(&context, pd);
         // SAFETY: nothing relies on the key any more.
-        a.post_send(unsafe { wr::LocalInv::of_rkey(rkey) }).unwrap();
+        a.post_send(unsafe { ext::windows::LocalInv::of_rkey(rkey) }).unwrap();
         (status(&mut cq), a.query().unwrap().state.unwrap())
     };
 

@@ -1,6 +1,6 @@
 // Proves R16.1, rdma_bind_addr(3): an id is bound once, and resolves once.
 // Enforced by `Binds` and `Resolves`.
-use proverbs::cm::*;
+use proverbs::{cm::*, ext::af_ib::IbAddr};
 use std::{net::SocketAddr, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 // Proves R8.1, ibv_modify_qp(3): a program cannot define transitions of an XRC target.
 // Enforced by `TargetTransition`, whose supertrait no other crate can name.
 use proverbs::prelude::*;
-use proverbs::qp::{TargetTransition, XrcTarget};
+use proverbs::ext::xrc::{TargetTransition, XrcTarget};
 
 struct Mine;
 

@@ -1,9 +1,9 @@
 // Proves R7.1, R27.3, ibv_create_qp(3): what a queue pair is created with is not for programs to say.
 // Enforced by `CreatedWith` and `Creates`, which no other crate can implement, for a profile of its
 // own either.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 use proverbs::qp::CreatedWith;
-use proverbs::rules::{Creates, EfaCreateQp};
+use proverbs::{ext::srd::EfaCreateQp, rules::Creates};
 
 profile! { Served { receive: SharedRq } }
 profile! { Selected { signaling: Selective, posting: ExtendedPosting<Srd> } }

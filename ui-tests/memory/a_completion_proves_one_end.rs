@@ -1,6 +1,6 @@
 // R19.6: a completion proves the end of one key, once.
 // Enforced by `LentWindow::revoked`, which takes it by value.
-use proverbs::memory::LentWindow;
+use proverbs::ext::windows::LentWindow;
 use proverbs::prelude::*;
 
 fn twice(first: LentWindow, second: LentWindow, by: Completion<'_, AnyBuf>) {

@@ -1,6 +1,6 @@
 // Proves R25.1, ibv_wr_post(3): a FLUSH needs the right of its placement in the key.
 // Enforced by `GrantsFlush` and `GrantsPersistence`.
-use proverbs::memory::Flushable;
+use proverbs::ext::persistence::Flushable;
 use proverbs::prelude::*;
 
 fn written(at: RemoteSlice<RemoteWrite>) {

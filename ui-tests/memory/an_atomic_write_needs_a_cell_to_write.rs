@@ -8,11 +8,11 @@ fn readers(at: RemoteSlice<RemoteRead>) {
 }
 
 fn of_atomics(cell: RemoteCell) {
-    let _ = wr::AtomicWrite::new(cell, [0; 8]);
+    let _ = ext::persistence::AtomicWrite::new(cell, [0; 8]);
 }
 
 fn longer(at: RemoteSlice<RemoteWrite>) {
-    let _ = wr::AtomicWrite::new(at.write_cell(0).unwrap(), [0; 9]);
+    let _ = ext::persistence::AtomicWrite::new(at.write_cell(0).unwrap(), [0; 9]);
 }
 
 fn main() {}

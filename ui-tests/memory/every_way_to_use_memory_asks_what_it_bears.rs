@@ -1,7 +1,7 @@
 // Proves R6.3, R18.2: memory is written, and is a slice, if it bears that, whichever way.
 // Enforced by `CanBeWritten`, `CanBeSlices` and `RegistersAs`.
 use proverbs::device::Can;
-use proverbs::memory::{OnDemand, SharedMapping};
+use proverbs::{ext::on_demand::OnDemand, memory::SharedMapping};
 use proverbs::prelude::*;
 
 fn pool(pd: &ProtectionDomain, memory: &'static [u8]) {

@@ -1,6 +1,6 @@
 // Proves R18.13: a device's memory has no copies, cells or buffers.
 // Enforced by `Memory`.
-use proverbs::memory::{Dm, DmaBuf};
+use proverbs::ext::device_memory::{Dm, DmaBuf};
 use proverbs::prelude::*;
 
 fn bytes(gpu: &MemoryRegion<RemoteAll, DmaBuf>, out: &mut [u8]) {

@@ -1,6 +1,6 @@
 // Proves R18.41: where writes arrive in any order, no flag tells that data has arrived.
 // Enforced by `Ordered` and `Bulk`.
-use proverbs::memory::{Relaxed, Windowed};
+use proverbs::{ext::windows::Windowed, memory::Relaxed};
 use proverbs::prelude::*;
 
 fn poll(bulk: &MemoryRegion<Relaxed<RemoteWrite>>) {

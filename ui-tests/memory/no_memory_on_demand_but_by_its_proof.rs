@@ -1,6 +1,6 @@
 // Proves R20.6, ibv_query_device_ex(3): the device said that it sends memory on demand like this.
 // Enforced by `PostOn` of `Paged`, and by `PagedIn`.
-use proverbs::memory::{ImplicitBuf, ImplicitRegion};
+use proverbs::ext::on_demand::{ImplicitBuf, ImplicitRegion};
 use proverbs::prelude::*;
 
 profile! { Sender { entry: ImplicitBuf<Rc, wr::Send> } }

@@ -1,6 +1,6 @@
 // Proves R20.7: peers have no access to all memory of the process, and sent memory is not written.
 // Enforced by `ImplicitRegion`, which has no key for others, and by `ImplicitBuf`, which is read-only.
-use proverbs::memory::{ImplicitBuf, ImplicitRegion, SharedMapping};
+use proverbs::{ext::on_demand::{ImplicitBuf, ImplicitRegion}, memory::SharedMapping};
 use proverbs::prelude::*;
 
 fn for_peers(region: &ImplicitRegion<Rc, wr::Send>) {

@@ -1,7 +1,7 @@
 // Proves R20.1, ibv_query_device_ex(3): the device said that it can do what the rights say.
 // Enforced by `Can<OnDemand<T, A>>`.
 use proverbs::device::{Can, DeviceMemory};
-use proverbs::memory::{OnDemand, OnDemandRegion};
+use proverbs::ext::on_demand::{OnDemand, OnDemandRegion};
 use proverbs::prelude::*;
 
 fn writes(pd: &ProtectionDomain, reads: &Can<OnDemand<Rc, RemoteRead>>) {

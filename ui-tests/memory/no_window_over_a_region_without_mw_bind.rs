@@ -1,10 +1,10 @@
 // Proves R1.7, ibv_bind_mw(3): a memory window is bound to a region with MW_BIND.
 // Enforced by `BindsWindows`.
-use proverbs::memory::MemoryWindow;
+use proverbs::ext::windows::MemoryWindow;
 use proverbs::prelude::*;
 
 fn bind(window: MemoryWindow, region: &MemoryRegion<RemoteWrite>) {
-    let _ = wr::BindMw::<RemoteWrite>::new(window, region, 0..64);
+    let _ = ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..64);
 }
 
 fn main() {}

@@ -1,6 +1,6 @@
 // Proves R6.3: LOCAL_WRITE needs writable memory, and every right to write includes it.
 // Enforced by `RegistersAs`.
-use proverbs::memory::{ReadOnly, SharedMapping, Windowed};
+use proverbs::{ext::windows::Windowed, memory::{ReadOnly, SharedMapping}};
 use proverbs::prelude::*;
 
 fn for_writers(pd: &ProtectionDomain, file: SharedMapping<ReadOnly>) {

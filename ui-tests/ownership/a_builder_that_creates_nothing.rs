@@ -2,7 +2,7 @@
 // Enforced by #[must_use] of the builders.
 #![deny(unused_must_use)]
 use proverbs::device::Can;
-use proverbs::memory::OnDemand;
+use proverbs::ext::on_demand::OnDemand;
 use proverbs::prelude::*;
 
 fn completion_queue(context: &Context, depth: Depth) {

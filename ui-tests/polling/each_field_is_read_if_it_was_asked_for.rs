@@ -1,6 +1,6 @@
 // Proves R14.4, ibv_create_cq_ex(3): each field that the queue was created for is readable.
 // Enforced by `HasField`.
-use proverbs::completion::{CompletionQueueEx, CompletionWallclock};
+use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionWallclock};
 
 fn read(cq: &mut CompletionQueueEx<CompletionWallclock>) {
     for (completion, fields) in cq.poll().unwrap() {

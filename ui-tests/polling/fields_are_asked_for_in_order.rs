@@ -2,7 +2,7 @@
 // Enforced by `F: WcFields`.
 use proverbs::prelude::*;
 
-use proverbs::completion::{CompletionTs, CompletionWallclock};
+use proverbs::ext::extended_polling::{CompletionTs, CompletionWallclock};
 
 fn create(context: &Context) {
     let _ = context.cq(64).fields::<(CompletionWallclock, CompletionTs)>().create::<Buf>();

@@ -1,6 +1,6 @@
 // Proves R14.5: fields are readable until the next poll.
 // Enforced by `ReadFields<'cq, F>`, which borrows the completion queue.
-use proverbs::completion::{CompletionQueueEx, CompletionTs};
+use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
 
 fn kept(cq: &mut CompletionQueueEx<CompletionTs>) {
     let (completion, fields) = cq.poll_one().unwrap().unwrap();

@@ -1,6 +1,6 @@
 // Proves R22.1, ibv_modify_cq(3): events are moderated by a number and a time.
 // Enforced by `Moderation::new`, the only way to one.
-use proverbs::completion::Moderation;
+use proverbs::ext::tuning::Moderation;
 use proverbs::device::{Can, CqModeration};
 use proverbs::prelude::*;
 

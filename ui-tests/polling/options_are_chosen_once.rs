@@ -1,6 +1,7 @@
 // Proves R13.7, R14.4, ibv_create_cq_ex(3): a completion queue has one channel and one set of fields.
 // Enforced by the types of `CqBuilder`.
-use proverbs::completion::{CompletionChannel, CompletionTs, CompletionWallclock};
+use proverbs::ext::extended_polling::{CompletionTs, CompletionWallclock};
+use proverbs::completion::CompletionChannel;
 use proverbs::prelude::*;
 
 fn channels(context: &Context, one: &CompletionChannel, two: &CompletionChannel) {

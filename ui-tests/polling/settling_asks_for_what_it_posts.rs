@@ -1,6 +1,6 @@
 // Proves R1.1, R4.2, ibv_post_send(3): `settle` posts a WRITE of nothing, and has its bounds.
 // Enforced by `CanPostSend`, `LeavesUnsignaled`, `PostOn<T>` and `CreatedFor`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Quiet { signaling: Selective } }
 profile! { Direct { signaling: Selective, posting: ExtendedPosting<Srd> } }

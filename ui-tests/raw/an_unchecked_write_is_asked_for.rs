@@ -1,7 +1,7 @@
 // Proves R25.2, ibv_wr_post(3): every way to post asks what the queue pair was created for.
 // Enforced by `CreatedFor`.
 use proverbs::memory::{Raw, ToWrite};
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Bare { posting: ExtendedPosting<Srd>, entry: Raw } }
 

@@ -2,7 +2,7 @@
 // Enforced by `UsesPostSend`.
 use std::ptr::NonNull;
 
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 use proverbs::raw::ibv_qp;
 
 profile! { Direct { posting: ExtendedPosting } }

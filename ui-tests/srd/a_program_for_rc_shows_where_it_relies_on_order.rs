@@ -1,6 +1,6 @@
 // Proves R27.1, R27.2, R27.4, R27.5: a program for RC that relies on order, moved to SRD.
 // Enforced by `TellsOfEach`, `FenceOn`, `MayFollow` and `Transition`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 use proverbs::qp::Drain;
 
 profile! { Stream { signaling: Selective, posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }

@@ -1,6 +1,6 @@
 // Proves R27.6, efadv_create_qp_ex(3): work requests of SRD have one element.
 // Enforced by `OneElement`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { It { posting: ExtendedPosting<Srd>, max_send_sge: 2 } }
 

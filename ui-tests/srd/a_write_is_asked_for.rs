@@ -1,6 +1,6 @@
 // Proves R27.7, efadv_create_qp_ex(3): a queue pair is created for RDMA WRITE by name.
 // Enforced by `Writes`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Reading { posting: ExtendedPosting<Srd> } }
 profile! { Sending { posting: ExtendedPosting<Srd>, initiator: NoReads } }

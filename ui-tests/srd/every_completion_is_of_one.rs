@@ -1,6 +1,6 @@
 // Proves R27.3: a completion does not cover earlier work requests.
 // Enforced by `TellsOfEach`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { It { posting: ExtendedPosting<Srd>, signaling: Selective } }
 

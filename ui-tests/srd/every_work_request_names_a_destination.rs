@@ -1,6 +1,6 @@
 // Proves R27.2: every work request of SRD names its destination, and none is an atomic.
 // Enforced by `Addressed<T>` and `PostOn<T>`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
 

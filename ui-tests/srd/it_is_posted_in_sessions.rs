@@ -1,6 +1,6 @@
 // Proves R27.2, efadv_create_qp_ex(3): SRD is posted in sessions with destinations.
 // Enforced by `ForSrd`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { It { posting: ExtendedPosting } }
 

@@ -1,6 +1,6 @@
 // Proves R27.2, efadv_create_qp_ex(3): no shared receive queue.
 // Enforced by `UsesOwnQueue` and `SharesReceives`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { It { posting: ExtendedPosting<Srd>, receive: SharedRq } }
 

@@ -1,7 +1,7 @@
 // Proves R27.4: a list of run-time length has no WRITE that a later message could announce.
 // Enforced by `AllowedInList`.
 use proverbs::post::SendList;
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
 

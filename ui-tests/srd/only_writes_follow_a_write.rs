@@ -1,6 +1,6 @@
 // Proves R27.4, efadv_create_qp_ex(3): only WRITEs follow a WRITE in one post.
 // Enforced by `MayFollow`.
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
 

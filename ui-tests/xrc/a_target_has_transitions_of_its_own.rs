@@ -1,7 +1,7 @@
 // Proves R26.3, ibv_modify_qp(3): a target has its own transitions.
 // Enforced by `TargetTransition<S>` and `Transition<T, S, P>`.
 use proverbs::prelude::*;
-use proverbs::qp::{XrcTarget, XrcTargetRtr};
+use proverbs::ext::xrc::{XrcTarget, XrcTargetRtr};
 
 profile! { Initiating { receive: NoRq } }
 

@@ -1,7 +1,7 @@
 // Proves R26.3, ibv_create_qp_ex(3): a target posts nothing.
 // Enforced by there being no such call.
 use proverbs::prelude::*;
-use proverbs::qp::XrcTarget;
+use proverbs::ext::xrc::XrcTarget;
 
 fn sent(target: &mut XrcTarget<Rts>) {
     target.post_send(wr::Send::inline(b"hello")).unwrap();

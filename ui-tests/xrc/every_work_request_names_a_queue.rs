@@ -1,7 +1,7 @@
 // Proves R26.1, ibv_post_send(3): every work request names a queue.
 // Enforced by `Addressed<T>`.
 use proverbs::bounded;
-use proverbs::prelude::*;
+use proverbs::{ext::extended_posting::ExtendedPosting, prelude::*};
 
 profile! { Initiating { receive: NoRq } }
 profile! { InSessions { receive: NoRq, posting: ExtendedPosting } }

@@ -5,7 +5,8 @@
 use std::ffi::c_int;
 use std::hint::black_box;
 
-use proverbs::completion::{CompletionQueueEx, CompletionTs};
+use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs};
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 

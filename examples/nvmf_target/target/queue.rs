@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proverbs::cm::{AcceptData, AcceptParam, Connection, PrivateData, RejectData, Request, Tcp};
 use proverbs::completion::{WcOpcode, WcStatus};
-use proverbs::memory::Revocable;
+use proverbs::ext::windows::Revocable;
 use proverbs::prelude::*;
 
 use crate::patience::patience;
@@ -133,7 +133,7 @@ impl Queue {
             None => qp.post_send(wr::Send::new(buf))?,
             Some(Sgl { addr, len, key, .. }) => {
                 let lent = RemoteSlice::<RemoteRead>::from_parts(addr, len as u64, key);
-                qp.post_send(wr::SendWithInv::new(buf, Revocable::new(lent)))?;
+                qp.post_send(ext::windows::SendWithInv::new(buf, Revocable::new(lent)))?;
             }
         }
         self.answered.0 += 1;

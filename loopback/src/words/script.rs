@@ -288,7 +288,8 @@ impl Rule {
     /// device sends again by an alternate path is another occasion ([`AlternatePath`] has an
     /// example).
     ///
-    /// [`AlternatePath`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.AlternatePath.html
+    /// [`AlternatePath`]:
+    /// https://docs.rs/proverbs/latest/proverbs/ext/path_migration/struct.AlternatePath.html
     pub fn to_lid(mut self, lid: u16) -> Rule {
         self.lid = Some(lid);
         self

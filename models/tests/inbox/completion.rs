@@ -82,23 +82,21 @@ pub mod counted {
 }
 
 /// Extended polling, which the queues of the models do not use.
-pub mod extended {
-    pub mod adapter {
-        use crate::sys::types::ibv_cq;
+pub mod adapter {
+    use crate::sys::types::ibv_cq;
 
-        pub struct Row;
-        pub struct Extended {
-            pub wc_flags: u64,
+    pub struct Row;
+    pub struct Extended {
+        pub wc_flags: u64,
+    }
+
+    impl Extended {
+        pub fn queue(&self) -> *mut ibv_cq {
+            unreachable!("no queue of the models")
         }
 
-        impl Extended {
-            pub fn queue(&self) -> *mut ibv_cq {
-                unreachable!("no queue of the models")
-            }
-
-            pub fn row(&self, _: usize) -> *const Row {
-                unreachable!("no queue of the models")
-            }
+        pub fn row(&self, _: usize) -> *const Row {
+            unreachable!("no queue of the models")
         }
     }
 }

@@ -40,7 +40,7 @@ pub trait CanBeWritten: Protection {}
 impl CanBeWritten for Writable {}
 
 /// Memory whose regions have pieces to post: writable [`Memory`], and memory whose bytes the
-/// processor or safe code cannot access, such as a [`DmaBuf`](crate::memory::DmaBuf) or
+/// processor or safe code cannot access, such as a [`DmaBuf`](crate::ext::device_memory::DmaBuf) or
 /// [`Opaque`](crate::memory::Opaque) memory ([R6.3](crate::guide::rules#r6-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

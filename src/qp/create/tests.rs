@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // forwards verbs
 
 use super::*;
+use crate::ext::extended_posting::ExtendedPosting;
 use crate::loopback::Fabric;
 use crate::prelude::*;
 use crate::provider_tests::device_with;
@@ -163,9 +164,9 @@ fn a_refusal_says_what_was_asked_for() {
 fn what_of_flush_and_atomic_write_is_missing_is_named() {
     use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
-    profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
-    profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }
-    profile! { Both { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
+    profile! { Flushing { posting: ExtendedPosting<ext::persistence::Flush> } }
+    profile! { Publishing { posting: ExtendedPosting<ext::persistence::AtomicWrite> } }
+    profile! { Both { posting: ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)> } }
     thread_local! {
         /// `IBV_DEVICE_FLUSH_GLOBAL`, `_PERSISTENT` and `IBV_DEVICE_ATOMIC_WRITE` of the device.
         static HAS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
@@ -191,8 +192,9 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
     const DEPTH: Depth = Depth { send: 1, recv: 1 };
     let flush: Create = |pd, cq| pd.create_qp::<Rc, Flushing>(cq, cq, DEPTH).map(drop);
     let publish: Create = |pd, cq| pd.create_qp::<Rc, Publishing>(cq, cq, DEPTH).map(drop);
-    let register: Create =
-        |pd, _| pd.register::<crate::memory::Persistent<crate::memory::RemoteWrite>>(8).map(drop);
+    let register: Create = |pd, _| {
+        pd.register::<crate::ext::persistence::Persistent<crate::memory::RemoteWrite>>(8).map(drop)
+    };
     let said = refused(0b001, register);
     assert!(said.contains("has no FLUSH_PERSISTENT:"), "{said}");
     let both: Create = |pd, cq| pd.create_qp::<Rc, Both>(cq, cq, DEPTH).map(drop);

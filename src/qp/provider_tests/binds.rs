@@ -1,8 +1,8 @@
 //! The arguments of the provider's `ibv_bind_mw`, and the meaning of its results.
 
 use super::*;
+use crate::ext::windows::{Type1Window, WindowEntry, Windowed};
 use crate::loopback::Personality;
-use crate::memory::{Type1Window, WindowEntry, Windowed};
 use crate::sys::types::{ibv_mw, raw};
 
 crate::profile! { Windows { entry: AnyBuf } }
@@ -63,22 +63,22 @@ fn each_argument() {
     let window = n.pd.alloc_mw().unwrap();
     let (mw, mr) = (window.0.core().mw as usize, n.region.shared().mr() as usize);
     let at = n.region.shared().at(8) as u64;
-    let bind = wr::MwBind::<RemoteReadWrite>::new(window, &n.region, 8..24).unwrap();
+    let bind = ext::windows::MwBind::<RemoteReadWrite>::new(window, &n.region, 8..24).unwrap();
     let window = back(n.qp.bind_mw(bind)).into_type1().unwrap();
-    let rights = <RemoteReadWrite as crate::memory::Access>::FLAGS & crate::memory::window::REMOTE;
+    let rights = <RemoteReadWrite as crate::memory::Access>::FLAGS & crate::ext::windows::REMOTE;
     assert_eq!(NAMED.take(), [(mw, mr, at, 16, rights, SIGNALED)]);
-    let bind = wr::MwBind::<RemoteRead>::new(window, &n.region, 0..64).unwrap().fence();
+    let bind = ext::windows::MwBind::<RemoteRead>::new(window, &n.region, 0..64).unwrap().fence();
     let window = back(n.qp.bind_mw(bind)).into_type1().unwrap();
-    let rights = <RemoteRead as crate::memory::Access>::FLAGS & crate::memory::window::REMOTE;
+    let rights = <RemoteRead as crate::memory::Access>::FLAGS & crate::ext::windows::REMOTE;
     assert_eq!(NAMED.take(), [(mw, mr, at - 8, 64, rights, FENCE | SIGNALED)]);
 
     // The window is in the state after a successful bind.
-    let bind = wr::MwBind::<RemoteRead>::new(window, &n.region, 8..24).unwrap();
+    let bind = ext::windows::MwBind::<RemoteRead>::new(window, &n.region, 8..24).unwrap();
     let mut entry = back(n.qp.bind_mw(bind));
     NAMED.take();
-    entry.completed(true);
+    entry.0.completed(true);
     let bound = entry.into_bound_type1::<RemoteRead>().unwrap();
-    let entry = back(n.qp.bind_mw(wr::MwBind::unbind(bound)));
+    let entry = back(n.qp.bind_mw(ext::windows::MwBind::unbind(bound)));
     assert_eq!(NAMED.take(), [(mw, mr, at, 0, 0, SIGNALED)]);
     drop(entry.into_bound_type1::<RemoteRead>().unwrap());
 }
@@ -100,7 +100,7 @@ fn the_key_is_read_when_the_verb_has_returned() {
     let window = n.pd.alloc_mw().unwrap();
     let before = window.0.core().rkey;
     let owner = window.0.core().owner.clone();
-    let bind = wr::MwBind::<RemoteRead>::new(window, &n.region, 0..64).unwrap();
+    let bind = ext::windows::MwBind::<RemoteRead>::new(window, &n.region, 0..64).unwrap();
     n.qp.bind_mw(bind).unwrap();
     assert_eq!(n.qp.sends_outstanding(), 1);
     assert_ne!(before, KEY);
@@ -115,7 +115,7 @@ fn the_key_is_read_when_the_verb_has_returned() {
     // SAFETY: the window is live, and nothing else uses it.
     unsafe { (*again.0.core().mw).rkey = KEY };
     let mut entry = WindowEntry(again.0);
-    entry.completed(true);
+    entry.0.completed(true);
     assert_eq!(entry.0.core().rkey, KEY);
 }
 
@@ -136,7 +136,7 @@ fn who_refuses_has_posted_nothing_but_librxe() {
         let mut n = Noted::new(personality);
         ERRNO.set(errno);
         let bind = |window: Type1Window, n: &Noted| {
-            wr::MwBind::<RemoteRead>::new(window, &n.region, 0..64).unwrap()
+            ext::windows::MwBind::<RemoteRead>::new(window, &n.region, 0..64).unwrap()
         };
         let of = bind(n.pd.alloc_mw().unwrap(), &n);
         let error = n.qp.bind_mw(of).unwrap_err();

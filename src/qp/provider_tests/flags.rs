@@ -212,9 +212,9 @@ fn the_flags_of_what_is_prepared() {
 fn the_flags_and_elements_of_windows() {
     crate::profile! { Windows { entry: AnyBuf } }
     let mut n = Noted::<Windows>::new();
-    let region = n.pd.register::<crate::memory::Windowed<LocalWrite>>(64).unwrap();
+    let region = n.pd.register::<crate::ext::windows::Windowed<LocalWrite>>(64).unwrap();
     let bind = |qp: &mut QueuePair<_, _, Windows>| {
-        wr::BindMw::<RemoteRead>::new(qp.alloc_mw().unwrap(), &region, 0..8).unwrap()
+        ext::windows::BindMw::<RemoteRead>::new(qp.alloc_mw().unwrap(), &region, 0..8).unwrap()
     };
     let (plain, fenced) = (bind(&mut n.qp), bind(&mut n.qp).fence());
     assert!(n.qp.post_send(plain).is_err());

@@ -7,33 +7,21 @@
 
 mod addr;
 mod atomic;
-mod atomic_write;
-mod bind_mw;
 pub(crate) mod bounds;
-mod flush;
-mod invalidate;
-mod mw_bind;
-mod paged;
 mod read;
 mod send;
 mod write;
 
 pub use addr::{AtomicAddr, ReadAddr, StartsAt, WriteAddr};
 pub use atomic::*;
-pub use atomic_write::*;
-pub use bind_mw::*;
 use bounds::{InlineOp, SolicitedOp};
-pub use flush::*;
-pub use invalidate::*;
-pub use mw_bind::MwBind;
-pub use paged::*;
 pub use read::*;
 pub use send::*;
 pub use write::*;
 
 use crate::memory::span::READS_NOTHING;
 use crate::sys::data::{Operands, arm, behind_rkey};
-use crate::sys::types::ibv_send_wr;
+use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
 use crate::terms::post_error::PostErrorKind;
 use crate::work::flags::SendFlags;
 use crate::work::request::Use;
@@ -131,7 +119,7 @@ pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr, is_siw: bool) -> Opt
         SendWithImm::CODE | RdmaWriteWithImm::CODE | CmpAndSwp::CODE | FetchAndAdd::CODE => {
             Some(PostErrorKind::NotOnIwarp)
         }
-        SendWithInv::CODE if is_siw && has(SendFlags::INLINE) => {
+        ibv_wr_opcode::IBV_WR_SEND_WITH_INV if is_siw && has(SendFlags::INLINE) => {
             Some(PostErrorKind::InlineInvOnSiw)
         }
         RdmaRead::CODE if is_siw && has(SendFlags::FENCE) => Some(PostErrorKind::FencedReadOnSiw),
@@ -140,6 +128,6 @@ pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr, is_siw: bool) -> Opt
     }
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }

@@ -165,7 +165,8 @@ decoded! {
 /// use proverbs::device::{DeviceEvent, QpEvent};
 /// use proverbs::loopback::{Fabric, Fault, Script, World};
 /// use proverbs::prelude::*;
-/// use proverbs::qp::{AlternatePath, Migration, MigrationState, RcRtsOptional, RtrOptional};
+/// use proverbs::ext::path_migration::{AlternatePath, Migration, MigrationState};
+/// use proverbs::qp::{RcRtsOptional, RtrOptional};
 ///
 /// let fabric = Fabric::with(World::infiniband().lid_mask(1));
 /// let context = fabric.open_device();
@@ -307,7 +308,7 @@ impl QpPaths {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::qp::Ece;
+/// use proverbs::ext::tuning::Ece;
 /// # let proverbs::loopback::Pair { context, pd, cq, .. } = proverbs::loopback::pair()?;
 /// let depth = Depth { send: 4, recv: 4 };
 /// let mut active = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
@@ -333,7 +334,7 @@ pub struct Ece {
 ///
 /// ```
 /// # use proverbs::prelude::*;
-/// use proverbs::{device::{Can, PacketPacing}, qp::RateLimit};
+/// use proverbs::{device::{Can, PacketPacing}, ext::tuning::RateLimit};
 /// # let proverbs::loopback::Pair { context, mut a, .. } = proverbs::loopback::pair()?;
 /// let can: Can<PacketPacing<Rc>> = context.abilities()?.can().ok_or("no rates of RC queue pairs")?;
 /// a.limit_rate(&can, Some(RateLimit { max_burst_sz: 8192, ..RateLimit::kbps(1_000_000) }))?;

@@ -131,8 +131,8 @@ use std::ptr::NonNull;
 /// [R18.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-3
 /// [R18.13]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-13
 /// [`Pages`]: super::heap::Pages
-/// [`DmaBuf`]: https://docs.rs/proverbs/latest/proverbs/memory/struct.DmaBuf.html
-/// [`Dm`]: https://docs.rs/proverbs/latest/proverbs/memory/struct.Dm.html
+/// [`DmaBuf`]: https://docs.rs/proverbs/latest/proverbs/ext/device_memory/struct.DmaBuf.html
+/// [`Dm`]: https://docs.rs/proverbs/latest/proverbs/ext/device_memory/struct.Dm.html
 /// [`PoolBuilder::create_in`]:
 /// https://docs.rs/proverbs/latest/proverbs/memory/struct.PoolBuilder.html#method.create_in
 /// [`RegionBuilder::create_in`]:

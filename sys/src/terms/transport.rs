@@ -35,7 +35,7 @@ pub enum Ud {}
 /// [R27.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-4
 /// [R27.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-5
 /// [`RdmaWriteWithImm`]: https://docs.rs/proverbs/latest/proverbs/wr/struct.RdmaWriteWithImm.html
-/// [`SrdRts`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.SrdRts.html
+/// [`SrdRts`]: https://docs.rs/proverbs/latest/proverbs/ext/srd/struct.SrdRts.html
 /// [`UdInit`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.UdInit.html
 /// [`UdRtr`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.UdRtr.html
 /// [`sender`]: https://docs.rs/proverbs/latest/proverbs/struct.QueuePair.html#method.sender
@@ -48,7 +48,7 @@ pub enum Srd {}
 /// **initiator**, which only sends. Its peer is a **target**, an [`XrcTarget`].
 ///
 /// [R26.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r26-1
-/// [`XrcTarget`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.XrcTarget.html
+/// [`XrcTarget`]: https://docs.rs/proverbs/latest/proverbs/ext/xrc/struct.XrcTarget.html
 #[doc(alias = "IBV_QPT_XRC_SEND")]
 pub enum Xrc {}
 

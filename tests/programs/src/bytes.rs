@@ -1,7 +1,8 @@
 //! The bytes that programs send, receive and expose: each is where it belongs.
 
 use proverbs::completion::{Completions, Received, UdReceived, WcOpcode};
-use proverbs::memory::{Access, Entry, Memory, Owned, Remote, Windowed};
+use proverbs::ext::windows::Windowed;
+use proverbs::memory::{Access, Entry, Memory, Owned, Remote};
 use proverbs::prelude::*;
 
 use crate::world::{World, lock};

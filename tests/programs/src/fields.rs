@@ -1,6 +1,6 @@
 //! A completion queue with extended polling, from creation to destruction.
 
-use proverbs::completion::{CompletionQueueEx, CompletionTs, DlidPathBits};
+use proverbs::ext::extended_polling::{CompletionQueueEx, CompletionTs, DlidPathBits};
 use proverbs::prelude::*;
 
 use crate::connect::Connects;

@@ -14,6 +14,10 @@ mod generated {
     use proverbs::bounded::*;
     use proverbs::completion::*;
     use proverbs::device::*;
+    use proverbs::ext::on_demand::*;
+    use proverbs::ext::path_migration::*;
+    use proverbs::ext::persistence::*;
+    use proverbs::ext::windows::*;
     use proverbs::loopback::*;
     use proverbs::memory::*;
     use proverbs::post::*;

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use proverbs::endpoint::{Endpoint, Service, Timed, Timeouts};
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::memory::{CanBeSlices, CanBeWritten, Pages};
 use proverbs::prelude::*;
 
@@ -15,7 +16,7 @@ use crate::world::{World, lock, planned};
 
 profile! { pub Ring { signaling: Selective } }
 // In sessions, with all operations.
-profile! { pub Direct { posting: ExtendedPosting<(wr::Flush, wr::AtomicWrite)> } }
+profile! { pub Direct { posting: ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)> } }
 profile! { pub Served { receive: SharedRq } }
 profile! { pub ServedRing { receive: SharedRq, signaling: Selective } }
 profile! { pub Lists { entry: BufList, max_send_sge: 3, max_recv_sge: 3 } }

@@ -1,6 +1,8 @@
 //! A life of SRD queue pairs, on their own device: messages and RDMA to each other, in any order,
 //! and an end at any point.
 
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::srd::SrdRts;
 use proverbs::loopback::{Fabric, World as Of};
 use proverbs::prelude::*;
 

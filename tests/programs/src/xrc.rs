@@ -1,9 +1,10 @@
 //! XRC from creation to destruction: a domain, a target, an initiator, and two shared receive
 //! queues.
 
-use proverbs::device::{XrcDomain, XrcdFile};
+use proverbs::ext::extended_posting::ExtendedPosting;
+use proverbs::ext::xrc::{XrcDomain, XrcRtr, XrcRts, XrcTarget, XrcTargetRtr, XrcdFile};
 use proverbs::prelude::*;
-use proverbs::qp::{Max, XrcRtr, XrcRts, XrcTarget, XrcTargetRtr};
+use proverbs::qp::Max;
 
 use crate::world::World;
 

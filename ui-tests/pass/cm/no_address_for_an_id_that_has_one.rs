@@ -1,5 +1,6 @@
 // R16.1, rdma_bind_addr(3): the legal twin of the test of this name.
 use proverbs::cm::*;
+use proverbs::ext::af_ib::IbAddr;
 use std::{net::SocketAddr, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);

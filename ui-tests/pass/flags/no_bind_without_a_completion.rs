@@ -1,5 +1,5 @@
 // R19.2, ibv_post_send(3): the legal twin of the test of this name.
-use proverbs::memory::{BoundWindow, MemoryWindow, Windowed};
+use proverbs::ext::windows::{BoundWindow, MemoryWindow, Windowed};
 use proverbs::prelude::*;
 
 profile! { All { entry: AnyBuf } }
@@ -9,21 +9,21 @@ fn bind(
     window: MemoryWindow,
     region: &MemoryRegion<Windowed<LocalWrite>>,
 ) {
-    qp.post_send(wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
+    qp.post_send(ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
 }
 
 fn end(qp: &mut QueuePair<Rc, Rts, All>, window: BoundWindow<RemoteWrite>) {
-    qp.post_send(wr::LocalInv::new(window).fence()).unwrap();
+    qp.post_send(ext::windows::LocalInv::new(window).fence()).unwrap();
 }
 
 fn in_a_list(qp: &mut QueuePair<Rc, Rts, All>, windows: [BoundWindow<RemoteWrite>; 3]) {
     let [one, two, three] = windows;
     let mut slots = SendSlots::<2>::new();
     let mut list = qp.send_list(&mut slots);
-    list.push(wr::LocalInv::new(one)).unwrap();
-    list.extend([wr::LocalInv::new(two)]).unwrap();
+    list.push(ext::windows::LocalInv::new(one)).unwrap();
+    list.extend([ext::windows::LocalInv::new(two)]).unwrap();
     list.post().unwrap();
-    post_send!(qp, [wr::LocalInv::new(three)]).unwrap();
+    post_send!(qp, [ext::windows::LocalInv::new(three)]).unwrap();
 }
 
 pub fn main() {

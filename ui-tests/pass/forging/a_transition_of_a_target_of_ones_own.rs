@@ -1,6 +1,6 @@
 // R8.1, ibv_modify_qp(3): the legal twin of the test of this name.
+use proverbs::ext::xrc::{TargetTransition, XrcTarget};
 use proverbs::prelude::*;
-use proverbs::qp::{TargetTransition, XrcTarget};
 use proverbs::state::State;
 
 fn step<S: State, A: TargetTransition<S>>(

@@ -1,4 +1,5 @@
 // R7.1, R27.3, ibv_create_qp(3): the legal twin of the test of this name.
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::prelude::*;
 use proverbs::qp::CreatedWith;
 

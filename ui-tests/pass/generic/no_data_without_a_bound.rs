@@ -1,5 +1,5 @@
 // R2.10, ibv_post_send(3): the legal twin of the test of this name.
-use proverbs::memory::Revocable;
+use proverbs::ext::windows::Revocable;
 use proverbs::prelude::*;
 use proverbs::wr::{IntoData, Takes};
 
@@ -7,14 +7,14 @@ fn sends<D: IntoData<Data = D>>(data: [D; 5], at: RemoteSpan, window: Revocable<
 where
     wr::Send: Takes<D>,
     wr::SendWithImm: Takes<D>,
-    wr::SendWithInv: Takes<D>,
+    ext::windows::SendWithInv: Takes<D>,
     wr::RdmaWrite: Takes<D>,
     wr::RdmaWriteWithImm: Takes<D>,
 {
     let [a, b, c, d, e] = data;
     let _ = wr::Send::new(a);
     let _ = wr::SendWithImm::new(b, 1);
-    let _ = wr::SendWithInv::new(c, window);
+    let _ = ext::windows::SendWithInv::new(c, window);
     let _ = wr::RdmaWrite::new(d, at);
     let _ = wr::RdmaWriteWithImm::new(e, at, 1);
 }

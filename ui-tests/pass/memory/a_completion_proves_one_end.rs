@@ -1,5 +1,5 @@
 // R19.6: the legal twin of the test of this name.
-use proverbs::memory::LentWindow;
+use proverbs::ext::windows::LentWindow;
 use proverbs::prelude::*;
 
 fn one_of_two(first: LentWindow, second: LentWindow, by: Completion<'_, AnyBuf>) {

@@ -1,5 +1,5 @@
 // R25.1, ibv_wr_post(3): the legal twin of the test of this name.
-use proverbs::memory::{Flushable, Persistent};
+use proverbs::ext::persistence::{Flushable, Persistent};
 use proverbs::prelude::*;
 
 fn written(at: RemoteSlice<Flushable<RemoteWrite>>) {

@@ -2,7 +2,7 @@
 use proverbs::prelude::*;
 
 fn writers(at: RemoteSlice<RemoteAll>) {
-    let _ = wr::AtomicWrite::new(at.write_cell(0).unwrap(), [0; 8]);
+    let _ = ext::persistence::AtomicWrite::new(at.write_cell(0).unwrap(), [0; 8]);
 }
 
 fn main() {}

@@ -1,6 +1,6 @@
 // R6.3, R18.2, ibv_reg_mr(3): the legal twin of the test of this name.
 use proverbs::device::Can;
-use proverbs::memory::OnDemand;
+use proverbs::ext::on_demand::OnDemand;
 use proverbs::prelude::*;
 
 fn pool(pd: &ProtectionDomain, memory: Vec<u8>) {

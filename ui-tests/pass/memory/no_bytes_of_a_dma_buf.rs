@@ -1,5 +1,6 @@
 // R18.13, ibv_reg_dmabuf_mr(3), ibv_alloc_dm(3): the legal twin of the test of this name.
-use proverbs::memory::{Dm, DmaBuf, Mapping};
+use proverbs::ext::device_memory::{Dm, DmaBuf};
+use proverbs::memory::Mapping;
 use proverbs::prelude::*;
 
 fn bytes(own: &MemoryRegion<RemoteAll, Dm>, out: &mut [u8]) {

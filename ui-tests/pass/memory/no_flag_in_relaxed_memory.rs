@@ -1,5 +1,6 @@
 // R18.41, ibv_reg_mr(3): the legal twin of the test of this name.
-use proverbs::memory::{Relaxed, Windowed};
+use proverbs::ext::windows::Windowed;
+use proverbs::memory::Relaxed;
 use proverbs::prelude::*;
 
 fn poll(flag: &MemoryRegion<RemoteWrite>) {

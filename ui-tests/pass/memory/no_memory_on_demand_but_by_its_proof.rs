@@ -1,6 +1,6 @@
 // R20.6, ibv_query_device_ex(3): the legal twin of the test of this name.
 use proverbs::device::Can;
-use proverbs::memory::{Implicit, ImplicitBuf, ImplicitRegion};
+use proverbs::ext::on_demand::{Implicit, ImplicitBuf, ImplicitRegion};
 use proverbs::prelude::*;
 
 type Both = (wr::Send, wr::RdmaWrite);

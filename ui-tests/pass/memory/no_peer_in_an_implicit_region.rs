@@ -1,5 +1,6 @@
 // R20.7, ibv_reg_mr(3): the legal twin of the test of this name.
-use proverbs::memory::{ImplicitBuf, ImplicitRegion, Mapping};
+use proverbs::ext::on_demand::{ImplicitBuf, ImplicitRegion};
+use proverbs::memory::Mapping;
 use proverbs::prelude::*;
 
 fn for_peers(region: &MemoryRegion<RemoteRead>) {

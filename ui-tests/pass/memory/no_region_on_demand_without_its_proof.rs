@@ -1,6 +1,6 @@
 // R20.1, ibv_query_device_ex(3): the legal twin of the test of this name.
 use proverbs::device::Can;
-use proverbs::memory::{OnDemand, OnDemandRegion};
+use proverbs::ext::on_demand::{OnDemand, OnDemandRegion};
 use proverbs::prelude::*;
 
 fn writes(pd: &ProtectionDomain, writes: &Can<OnDemand<Rc, RemoteWrite>>) {

@@ -1,9 +1,9 @@
 // R1.7, ibv_bind_mw(3): the legal twin of the test of this name.
-use proverbs::memory::{MemoryWindow, Windowed};
+use proverbs::ext::windows::{MemoryWindow, Windowed};
 use proverbs::prelude::*;
 
 fn bind(window: MemoryWindow, region: &MemoryRegion<Windowed<LocalWrite>>) {
-    let _ = wr::BindMw::<RemoteWrite>::new(window, region, 0..64);
+    let _ = ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..64);
 }
 
 pub fn main() {

@@ -1,5 +1,6 @@
 // R6.3, ibv_reg_mr(3): the legal twin of the test of this name.
-use proverbs::memory::{LocalRead, ReadOnly, SharedMapping, Windowed};
+use proverbs::ext::windows::Windowed;
+use proverbs::memory::{LocalRead, ReadOnly, SharedMapping};
 use proverbs::prelude::*;
 
 fn for_readers(pd: &ProtectionDomain, file: SharedMapping<ReadOnly>) {

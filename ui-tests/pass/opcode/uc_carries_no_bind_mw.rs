@@ -1,5 +1,5 @@
 // R1.1, ibv_post_send(3): the legal twin of the test of this name.
-use proverbs::memory::{MemoryWindow, Windowed};
+use proverbs::ext::windows::{MemoryWindow, Windowed};
 use proverbs::prelude::*;
 
 profile! { Any { entry: AnyBuf } }
@@ -9,7 +9,7 @@ fn bind(
     window: MemoryWindow,
     region: &MemoryRegion<Windowed<LocalWrite>>,
 ) {
-    qp.post_send(wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
+    qp.post_send(ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap()).unwrap();
 }
 
 pub fn main() {

@@ -1,7 +1,7 @@
 // R9.9, R18.1, ibv_create_cq(3), ibv_reg_mr(3): the legal twin of the test of this name.
 #![deny(unused_must_use)]
 use proverbs::device::Can;
-use proverbs::memory::OnDemand;
+use proverbs::ext::on_demand::OnDemand;
 use proverbs::prelude::*;
 
 fn completion_queue(context: &Context, depth: Depth) -> Result<CompletionQueue, proverbs::Error> {

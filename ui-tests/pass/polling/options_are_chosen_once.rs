@@ -1,5 +1,6 @@
 // R13.7, R14.4, ibv_create_cq_ex(3): the legal twin of the test of this name.
-use proverbs::completion::{CompletionChannel, CompletionTs, CompletionWallclock};
+use proverbs::completion::CompletionChannel;
+use proverbs::ext::extended_polling::{CompletionTs, CompletionWallclock};
 use proverbs::prelude::*;
 
 fn channels(context: &Context, one: &CompletionChannel) {

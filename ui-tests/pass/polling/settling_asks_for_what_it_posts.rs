@@ -1,4 +1,5 @@
 // R1.1, R4.2, ibv_post_send(3): the legal twin of the test of this name.
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::prelude::*;
 
 profile! { Quiet { signaling: Selective } }

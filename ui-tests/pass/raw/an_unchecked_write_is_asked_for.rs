@@ -1,4 +1,5 @@
 // R25.2, ibv_wr_post(3): the legal twin of the test of this name.
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::memory::{Raw, ToWrite};
 use proverbs::prelude::*;
 

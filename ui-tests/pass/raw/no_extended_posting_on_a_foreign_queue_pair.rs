@@ -1,6 +1,7 @@
 // R15.2, ibv_wr_post(3): the legal twin of the test of this name.
 use std::ptr::NonNull;
 
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::prelude::*;
 use proverbs::raw::ibv_qp;
 

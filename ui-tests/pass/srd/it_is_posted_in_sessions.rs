@@ -1,4 +1,5 @@
 // R27.2, efadv_create_qp_ex(3): the legal twin of the test of this name.
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::prelude::*;
 
 profile! { It { posting: ExtendedPosting<Srd> } }

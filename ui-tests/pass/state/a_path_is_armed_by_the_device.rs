@@ -1,6 +1,9 @@
 // R24.10, ibv_modify_qp(3): the legal twin of the test of this name.
 use proverbs::prelude::*;
-use proverbs::qp::{Migration, MigrationState, RcReturn, RcRtsOptional};
+use proverbs::{
+    ext::path_migration::{Migration, MigrationState},
+    qp::{RcReturn, RcRtsOptional},
+};
 
 fn armed(qp: QueuePair<Rc, Rts>) {
     let migration = Some(Migration::Rearm);

@@ -1,6 +1,6 @@
 // R26.3, ibv_modify_qp(3): the legal twin of the test of this name.
+use proverbs::ext::xrc::{XrcRtr, XrcTarget, XrcTargetRtr};
 use proverbs::prelude::*;
-use proverbs::qp::{XrcRtr, XrcTarget, XrcTargetRtr};
 
 profile! { Initiating { receive: NoRq } }
 

@@ -1,5 +1,6 @@
 // R26.2, ibv_create_qp_ex(3): the legal twin of the test of this name.
-use proverbs::device::{Can, XrcDomain};
+use proverbs::device::Can;
+use proverbs::ext::xrc::XrcDomain;
 use proverbs::prelude::*;
 
 profile! { Initiating { receive: NoRq } }

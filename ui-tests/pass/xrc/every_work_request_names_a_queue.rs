@@ -1,5 +1,6 @@
 // R26.1, ibv_post_send(3): the legal twin of the test of this name.
 use proverbs::bounded;
+use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::prelude::*;
 
 profile! { Initiating { receive: NoRq } }

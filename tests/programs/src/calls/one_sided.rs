@@ -89,7 +89,7 @@ fn atomic_write_new(
     let flushes = w.pick(0, [true, false, false]);
     if let (Ok(at), Ok(part)) = (remote.write_cell(at), remote.slice(at, 8)) {
         w.opens(part);
-        w.posted(qp.post_send(wr::AtomicWrite::new(at, [9; 8])));
+        w.posted(qp.post_send(ext::persistence::AtomicWrite::new(at, [9; 8])));
     }
     let right = RemoteSlice::<Persistent<RemoteWrite>>::from_parts(
         remote.addr(),
@@ -103,7 +103,7 @@ fn atomic_write_new(
     };
     if let Ok(flush) = flush {
         if flushes {
-            w.posted(qp.post_send(wr::Flush::new(flush).fence()));
+            w.posted(qp.post_send(ext::persistence::Flush::new(flush).fence()));
         }
     }
 }

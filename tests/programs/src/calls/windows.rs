@@ -51,7 +51,7 @@ fn bind(
 ) -> Option<Ended> {
     let from = w.pick(0, [0, 8, 8, 63]);
     let to = w.pick(0, [8, 16, 64, 65]);
-    match wr::BindMw::<RemoteWrite>::new(window, region, from..to) {
+    match ext::windows::BindMw::<RemoteWrite>::new(window, region, from..to) {
         Ok(bind) => {
             let _ = bind.remote();
             w.kept(qp.post_send(bind)).and_then(|back| {
@@ -80,7 +80,7 @@ fn binds_until_it_is_full(
         if let Some(bind) = qp
             .alloc_mw()
             .ok()
-            .and_then(|window| wr::BindMw::<RemoteWrite>::new(window, region, 0..8).ok())
+            .and_then(|window| ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..8).ok())
         {
             for kept in w.kept(qp.post_send(bind)).into_iter().flatten() {
                 match kept {
@@ -103,7 +103,7 @@ fn bind_for_a_peer_that_gives_it_back(
 ) {
     let to = w.pick(0, [8, 64]);
     let zero = w.pick(0, [true, false]);
-    if let Ok(bind) = wr::BindMw::<RemoteWrite>::new(window, region, 0..to) {
+    if let Ok(bind) = ext::windows::BindMw::<RemoteWrite>::new(window, region, 0..to) {
         let bind = if zero { bind.zero_based() } else { bind };
         let (bind, lent) = bind.lend();
         let _ = lent;
@@ -130,7 +130,7 @@ fn bind_by_the_verb(
 ) -> Option<Ended> {
     let from = w.pick(0, [0, 8, 8, 63]);
     let to = w.pick(0, [8, 16, 64, 65]);
-    match wr::MwBind::<RemoteWrite>::new(window, region, from..to) {
+    match ext::windows::MwBind::<RemoteWrite>::new(window, region, from..to) {
         Ok(bind) => w.kept(qp.bind_mw(bind)).and_then(|back| {
             back.into_iter().find_map(|back| match back {
                 AnyBuf::Window(window) => Some(window),
@@ -155,8 +155,8 @@ fn bind_again_or_to_nothing(
     let ends = w.pick(0, [true, false]);
     let to = w.pick(0, [8, 64]);
     let posted = match ends {
-        true => Some(qp.bind_mw(wr::MwBind::unbind(bound))),
-        false => wr::MwBind::<RemoteWrite>::new(bound, region, 0..to)
+        true => Some(qp.bind_mw(ext::windows::MwBind::unbind(bound))),
+        false => ext::windows::MwBind::<RemoteWrite>::new(bound, region, 0..to)
             .ok()
             .map(|bind| qp.bind_mw(bind.fence())),
     };
@@ -236,7 +236,7 @@ fn local_inv(
     qp: &mut Qp<Rc, AnyPostsSends, AnyWindowed>,
     bound: Bound,
 ) -> Option<Ended> {
-    w.kept(qp.post_send(wr::LocalInv::new(bound))).and_then(|back| {
+    w.kept(qp.post_send(ext::windows::LocalInv::new(bound))).and_then(|back| {
         back.into_iter().find_map(|back| match back {
             AnyBuf::Window(window) => Some(window),
             _ => {
