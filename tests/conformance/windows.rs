@@ -237,7 +237,7 @@ fn a_revoked_window_keeps_its_region_until_the_device_has_checked() {
     let window = given_back(&mut p, window, key);
     // A bind that does not lend releases it too.
     let third: Open = p.pd.register(64).unwrap();
-    let bind = wr::BindMw::<RemoteWrite>::new(window, &third, 0..64).unwrap();
+    let bind = ext::windows::BindMw::<RemoteWrite>::new(window, &third, 0..64).unwrap();
     p.a.post_send(bind).unwrap();
     let other = other.destroy().unwrap_err().into_object();
     let window = come_back(&mut p).into_bound::<RemoteWrite>().unwrap();
