@@ -7,8 +7,8 @@ use proverbs::prelude::*;
 use proverbs::transport::Transport;
 
 use crate::Result;
-use crate::cm_common::patience::patience;
 use crate::connect::{Issues, Perf};
+use crate::patience::patience;
 use crate::work::{Payload, Work};
 
 pub struct End<T: Transport, R: Issues> {

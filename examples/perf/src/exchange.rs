@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use proverbs::bounded::Mtu;
 
-use crate::cm_common::patience::patience;
 use crate::meet::Meeting;
+use crate::patience::patience;
 use crate::perftest::{
     KEYS_LEN, Keys, Likeness, RECORD_LEN, Rates, TRIED, VERSION, digit, likeness, text_of,
 };

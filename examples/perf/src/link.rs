@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::Result;
-use crate::cm_common::patience::patience;
+use crate::patience::patience;
 
 /// A peer whose message does not arrive within this time is considered dead.
 static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(30)));

@@ -16,8 +16,6 @@
 
 mod bandwidth;
 mod chart;
-#[path = "../../cm_common/mod.rs"]
-mod cm_common;
 mod connect;
 mod device;
 mod end;
@@ -27,6 +25,7 @@ mod latency;
 mod link;
 mod meet;
 mod options;
+mod patience;
 mod perftest;
 mod report;
 mod run;

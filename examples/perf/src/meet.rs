@@ -1,19 +1,20 @@
 //! perftest's -R: rdma_cm connects once for messages and once for the traffic.
 
+use std::net::{Ipv4Addr, ToSocketAddrs};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proverbs::bounded::ResponderDepth;
 use proverbs::cm::{
-    AcceptParam, CmId, ConnParam, Connection, Established, Found, Listening, PrivateData, Tcp, Udp,
+    AcceptParam, CmId, ConnParam, Connection, Established, Found, Listening, PortSpace,
+    PrivateData, RouteResolved, Tcp, Udp,
 };
 use proverbs::prelude::*;
 use proverbs::{ErrorKind, Refused};
 
 use crate::Result;
-use crate::cm_common::patience::patience;
-use crate::cm_common::{STEP, listen, route};
 use crate::connect::{Issues, Perf};
+use crate::patience::{STEP, patience};
 use crate::words::Words;
 
 /// The timeout for the other end's second connection.
@@ -21,6 +22,9 @@ static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_s
 
 /// No program listens on TCP (R16.22).
 const NO_LISTENER: i32 = 8;
+
+/// The backlog of connection requests: the maximum on Linux.
+const BACKLOG: u32 = 1024;
 
 /// The address where the two ends connect, and connect again.
 pub enum Meeting {
@@ -49,10 +53,7 @@ impl Meeting {
     /// Listens for all connections that a client may request. perftest's own server does this
     /// later, and a client that is too early fails.
     pub fn listen(port: u16) -> Result<Meeting> {
-        Ok(Meeting::Server {
-            words: Box::new(listen(None, port)?),
-            datagrams: Box::new(listen(None, port)?),
-        })
+        Ok(Meeting::Server { words: Box::new(listen(port)?), datagrams: Box::new(listen(port)?) })
     }
 
     /// The connection for messages of up to `len` bytes.
@@ -120,6 +121,19 @@ impl Meeting {
             }
         }
     }
+}
+
+/// An id that listens on all devices.
+fn listen<PS: PortSpace>(port: u16) -> Result<CmId<PS, Listening>> {
+    let at = (Ipv4Addr::UNSPECIFIED, port).into();
+    Ok(CmId::<PS, _>::new()?.bind_addr(at)?.listen(BACKLOG)?)
+}
+
+/// An id with a route to `host`.
+fn route<PS: PortSpace>(host: &str, port: u16) -> Result<CmId<PS, RouteResolved>> {
+    let found = (host, port).to_socket_addrs().map_err(|error| format!("{host}: {error}"))?.next();
+    let to = found.ok_or_else(|| format!("{host} has no address"))?;
+    Ok(CmId::<PS, _>::new()?.resolve_addr(to, *STEP)?.resolve_route(*STEP)?)
 }
 
 /// Calls `attempt` until the other end is ready, and returns its result.

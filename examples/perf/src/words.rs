@@ -8,7 +8,7 @@ use proverbs::cm::{AcceptParam, CmId, ConnParam, Connection, Request, RouteResol
 use proverbs::prelude::*;
 
 use crate::Result;
-use crate::cm_common::STEP;
+use crate::patience::STEP;
 
 profile! {
     /// perftest does not serve READs here.
