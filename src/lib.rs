@@ -155,6 +155,8 @@ pub mod endpoint;
 pub mod ext;
 pub mod guide;
 mod in_flight;
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(feature = "loopback")]
 pub mod loopback;
 pub mod post;

@@ -14,7 +14,7 @@ use super::state::{CmState, Mode};
 use crate::allows::{Allows, call};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, global, lock};
 use crate::sys::device::Identity;
 use crate::sys::{device, handle};
 use crate::terms::error::Error;
@@ -26,7 +26,7 @@ struct Open {
     pd: Option<(Weak<handle::Pd>, u32)>,
 }
 
-static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+global! { static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new()); }
 
 /// Returns the `known` value, or stores and returns the result of `make`. `all` is not locked
 /// during `make`, because a device that stalls would block the ids of other devices.

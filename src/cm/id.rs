@@ -345,7 +345,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> fmt::Debug for CmId<PS, S, M> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests {
     use super::*;
     use crate::provider_tests::cm::{answer, noting, seen};

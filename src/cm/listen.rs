@@ -171,7 +171,7 @@ impl<PS: PortSpace, M: Mode> Request<PS, M> {
 impl_debug!([PS: PortSpace, M: Mode] Request<PS, M>, |it|
     "Request({:?}, {} bytes)", it.id, it.private_data.len());
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};

@@ -369,5 +369,5 @@ impl<J: Membership> Group<J> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests;

@@ -305,7 +305,7 @@ impl<PS: PortSpace> CmId<PS, ResolvingRoute, OnChannel> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests {
     use std::mem::forget;
 

@@ -15,6 +15,8 @@
 //! thread whose deadline has passed gives up only while the turn is taken, so the same holds for
 //! the others.
 
+// Model: src/cm/turn/loom_tests.rs
+
 use std::time::Instant;
 
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
@@ -64,3 +66,6 @@ impl Drop for Taken<'_> {
         self.0.is_free.notify_one();
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;

@@ -1,5 +1,7 @@
 //! The queues that complete into an inbox: their reservations, and the state of those that ended.
 
+// Model: src/completion/loom_tests/mod.rs
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

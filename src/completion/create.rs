@@ -16,7 +16,7 @@ use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::counters::ids;
 use crate::device::{CompVector, Context, CqId};
 use crate::memory::Entry;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, global};
 use crate::sys::handle;
 use crate::sys::polling::adapter::Extended;
 use crate::sys::polling::{CqAttr, ibv_cq_ex};
@@ -79,7 +79,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         })?;
         let channel = channel.map(|channel| channel.handle().clone());
         let parents = handle::CqParents { context: context.handle.clone(), channel };
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        global! { static NEXT: AtomicU64 = AtomicU64::new(1); }
         let id = ids::mint(&NEXT);
         // SAFETY: the queue was just created, so it is live and not shared. It may be read and
         // owned, and its name, which events report, may be written.

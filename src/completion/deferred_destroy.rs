@@ -11,6 +11,8 @@
 //! Destroying the completion queue or the shared receive queue cannot wait for that. It destroys
 //! the queue pair first.
 
+// Model: src/completion/loom_tests/deferred_destroy.rs
+
 #![allow(unsafe_code)] // shared between threads
 
 use crate::counters::queue_counters::Quiet;

@@ -1,6 +1,8 @@
 //! The state that a completion queue shares with the queues that complete into it: the memory that
 //! it polls into, the queue that it polls, and the reservations.
 
+// Model: src/completion/loom_tests/handle.rs
+
 #![allow(unsafe_code)] // plain memory that several threads share
 
 use std::cell::UnsafeCell;

@@ -28,6 +28,8 @@ mod detached;
 pub(crate) mod finish;
 pub(crate) mod handle;
 pub(crate) mod inbox;
+#[cfg(all(test, loom))]
+mod loom_tests;
 pub(crate) mod notify;
 pub(crate) mod polled_queue;
 pub(crate) mod status;

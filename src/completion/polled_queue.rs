@@ -21,6 +21,8 @@
 //! placeholder at once, on others as soon as the store arrives. The queue or placeholder that it
 //! then polls lives as long as the poller.
 
+// Model: src/completion/loom_tests/polled_queue.rs
+
 #![allow(unsafe_code)] // our C objects, and their function
 
 use std::ffi::c_int;

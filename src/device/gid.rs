@@ -79,7 +79,7 @@ impl Context {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests {
     use super::*;
     use crate::provider_tests::SetControl;

@@ -12,7 +12,7 @@ use std::sync::Weak;
 
 use crate::counters::ids;
 use crate::device::{AddressHandle, AddressVector, Context};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, global};
 use crate::sys::handle;
 use crate::sys::refusal::{destroy, of_creation};
 use crate::sys::types::ibv_pd;
@@ -172,7 +172,7 @@ const VERB: &str = "ibv_alloc_pd";
 
 /// Returns a number that no other protection domain of this process has.
 fn mint() -> Result<u32, Error> {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+    global! { static NEXT: AtomicU64 = AtomicU64::new(1); }
     match ids::mint_below(&NEXT, u32::MAX.into()) {
         Some(id) => Ok(id as u32),
         None => Err(Error::os(VERB, libc::ENOSPC, "protection domain ids are used up")),

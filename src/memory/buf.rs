@@ -13,7 +13,7 @@ use crate::memory::{SharedBuf, Shares};
 
 // A handle is a pointer to a header. Its tags are in the low bits, which the header's alignment
 // leaves free.
-static_assertions::const_assert!(size_of::<Header>() == 64);
+static_assertions::const_assert!(size_of::<Header>() == 64 || cfg!(loom));
 
 /// A buffer of registered memory, with your own context `C`.
 ///

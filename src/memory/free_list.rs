@@ -21,6 +21,8 @@
 //! `close` leaves `CLOSED` in both lists forever, and counts the slots that it found. So each slot
 //! is either counted there, or `put` reports that it came later.
 
+// Model: src/memory/loom_tests/pools.rs
+
 #![allow(unsafe_code)] // follows the links between headers
 
 use std::ptr::{self, NonNull};
@@ -260,7 +262,7 @@ unsafe fn each(first: *mut Header) -> impl Iterator<Item = NonNull<Header>> {
     })
 }
 
-#[cfg(all(test, feature = "loopback"))] // not in the models, whose atomics are loom's
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

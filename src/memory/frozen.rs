@@ -9,6 +9,8 @@
 //! none can be created. Its load or decrement comes after the decrements of all others (Acquire
 //! after Release), and therefore after their reads of the bytes.
 
+// No model: one count, as in `std::sync::Arc`.
+
 #![allow(unsafe_code)] // gives up a handle and makes it again
 
 use std::any::TypeId;

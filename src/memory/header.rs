@@ -35,6 +35,8 @@
 //! A debug build asserts this when counters end while no work request is outstanding
 //! (`orphaned::assert_unnamed`).
 
+// Model: src/memory/loom_tests/orphaned.rs
+
 #![allow(unsafe_code)] // handles as pointers, and as words
 
 use std::any::TypeId;

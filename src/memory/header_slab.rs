@@ -5,6 +5,8 @@
 //! taken once (see `FreeList`), and the search for orphaned handles goes through a slab as it does
 //! through a pool.
 
+// Model: src/memory/loom_tests/owning_handle.rs
+
 #![allow(unsafe_code)] // hands out headers of a free list
 
 use std::any::TypeId;
@@ -97,7 +99,7 @@ impl HeaderSlab {
     }
 
     /// The number of headers without a handle.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "loopback"))]
     pub fn count(&self) -> usize {
         self.free_list.count()
     }

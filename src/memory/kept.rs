@@ -2,6 +2,8 @@
 //! list of its length, for the next buffer of the same length. So the usual take and drop change
 //! one list and lock nothing.
 
+// Model: src/memory/loom_tests/arenas.rs
+
 use std::collections::TryReserveError;
 use std::ptr::NonNull;
 

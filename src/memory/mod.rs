@@ -47,6 +47,8 @@ pub(crate) mod header;
 pub(crate) mod header_slab;
 pub(crate) mod implicit;
 pub(crate) mod kept;
+#[cfg(all(test, loom))]
+mod loom_tests;
 pub(crate) mod null;
 pub(crate) mod opaque;
 pub(crate) mod open_buf;

@@ -28,6 +28,8 @@
 //! Visited headers are alive: a pool registers its headers before it hands out a handle, and
 //! removes them under the lock before it frees them.
 
+// Model: src/memory/loom_tests/orphaned.rs
+
 #![allow(unsafe_code)] // looks at headers that others own
 
 use std::collections::BTreeMap;

@@ -24,6 +24,8 @@
 //! Before that, `left` counts the `SlabOwner`s. It is not read between the drop of the last of them
 //! and the closing, so it is set there to the number of slots, plus one for the closing itself.
 
+// Model: src/memory/loom_tests/pools.rs
+
 #![allow(unsafe_code)] // owns the headers that handles point to
 
 use std::any::TypeId;

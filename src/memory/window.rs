@@ -14,20 +14,21 @@
 use std::collections::HashSet;
 use std::ffi::c_int;
 use std::ptr;
+use std::sync::Arc;
 
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters, SEND};
 use crate::counters::type_tag;
 use crate::memory::header_slab::HeaderSlab;
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
 use crate::memory::registered::Registered;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::sys::handle;
 use crate::sys::types::{ibv_mr, ibv_mw};
 use crate::sys::window::{MwParents, alloc_mw, kind};
 use crate::terms::error::Error;
 
 /// A region that is held, of any type.
-type Held = std::sync::Arc<dyn Send + Sync>;
+type Held = Arc<dyn Send + Sync>;
 
 /// The owner of the C object, shared by the window and its queue pair, which ends the window before
 /// itself. (The key of a type 2 window belongs to the queue pair. When a queue pair is destroyed,
@@ -54,7 +55,7 @@ impl Owner {
     /// Allocates a window in this domain (`ibv_alloc_mw`) and returns its owner. Errors contain
     /// `name`.
     pub(crate) fn alloc(
-        pd: &std::sync::Arc<handle::Pd>,
+        pd: &Arc<handle::Pd>,
         kind: kind::Type,
         name: &str,
         stale: Option<Arc<StaleKeys>>,
@@ -231,7 +232,7 @@ pub(crate) struct Core {
     pub last: Last,
     pub known: Known,
     /// The header of its handle.
-    _slab: std::sync::Arc<HeaderSlab>,
+    _slab: Arc<HeaderSlab>,
 }
 
 // SAFETY: any thread may use the pointers to C objects, and all other fields are `Send`.
@@ -317,9 +318,7 @@ impl Window {
 
     pub(crate) fn core_mut(&mut self) -> &mut Core {
         let core = match self.0.kept_mut() {
-            KeptAlive::Other(core) => {
-                std::sync::Arc::get_mut(core).and_then(|core| core.downcast_mut())
-            }
+            KeptAlive::Other(core) => Arc::get_mut(core).and_then(|core| core.downcast_mut()),
             _ => None,
         };
         core.expect("a window has one handle")

@@ -109,7 +109,7 @@ pub(super) fn longest_message<T: Transport>(context: &Context, port: u8) -> Resu
     Ok(if longest == 0 { u32::MAX } else { longest })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests {
     use super::*;
     use crate::provider_tests::device_with;

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // one verb
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests;
 
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use crate::memory::{Arena, Buf, Entry, Memory, Owned, Pool};
 use crate::post::queue::{Queue, SlabAddress};
 use crate::rules::{HasBothQueues, SharesReceives};
 use crate::srq::{Dependents, SharedReceiveQueue, SrqCore};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, global};
 use crate::sys::handle;
 use crate::sys::refusal::of_creation;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_init_attr, zeroed};
@@ -109,7 +109,7 @@ impl<L: Threads> ProtectionDomain<L> {
             .ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))?;
         let buffers = feed.count as u32;
         let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        global! { static NEXT: AtomicU64 = AtomicU64::new(1); }
         let id = ids::mint(&NEXT);
         let srq_context = ptr::without_provenance_mut(id as usize);
         let mut init = ibv_srq_init_attr { srq_context, attr, ..zeroed() };

@@ -29,6 +29,8 @@
 //! itself (`Inbox::close_for_all`). Each part is returned once, because that happens under the lock
 //! of the inbox, together with the removal of its attachment.
 
+// Model: src/completion/loom_tests/deferred_destroy.rs
+
 use std::sync::{Arc, Weak};
 
 use crate::completion::attachments::AtEnd;
@@ -133,7 +135,7 @@ impl Dependents {
     }
 }
 
-#[cfg(all(test, feature = "loopback"))] // not in the models, which use the locks of loom
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

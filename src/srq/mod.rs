@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // creates and posts
 
 pub(crate) mod create;
-mod dependents;
+pub(crate) mod dependents;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
@@ -90,7 +90,7 @@ pub(crate) struct SrqCore {
     handle: handle::Srq,
     pub counters: Arc<QueueCounters>,
     /// The keys of windows that a completion of its receives may report.
-    pub stale_keys: crate::sync::Arc<StaleKeys>,
+    pub stale_keys: Arc<StaleKeys>,
     /// The address of the pool's first header.
     slots: usize,
     pub buffers: u32,

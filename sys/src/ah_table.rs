@@ -8,7 +8,7 @@
 
 use crate::counters::ids;
 use crate::handle;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, global};
 use crate::types::ibv_ah;
 
 /// The index of an address handle in its queue pair, for a [`Destination`]: C's `wr.ud.ah`
@@ -67,7 +67,7 @@ pub struct AhTable {
 impl AhTable {
     /// Adds a handle. Returns it if all keys are used.
     pub fn add(&mut self, keys: &mut AhKeys, ah: handle::Ah) -> Result<AhIndex, handle::Ah> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        global! { static NEXT: AtomicU64 = AtomicU64::new(1); }
         let Some(key) = ids::mint_below(&NEXT, u32::MAX.into()) else { return Err(ah) };
         let index = self.free.pop().map_or(self.ahs.len(), |index| index as usize);
         if index == self.ahs.len() {

@@ -12,14 +12,14 @@ use super::handle::Context;
 use super::query::index_of_device;
 use super::siw;
 use super::types::*;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, MutexGuard, global, lock};
 
-/// Whether a device was opened. From then on memory may be registered.
-///
-/// `ibv_fork_init` writes, without a lock, state that registrations and opened devices read. So it
-/// is called with this lock held and before any device was opened. Searching for devices may call
-/// it too, depending on the environment, so the search also holds the lock.
-static OPENED: Mutex<bool> = Mutex::new(false);
+// Whether a device was opened. From then on memory may be registered.
+//
+// `ibv_fork_init` writes, without a lock, state that registrations and opened devices read. So it
+// is called with this lock held and before any device was opened. Searching for devices may call
+// it too, depending on the environment, so the search also holds the lock.
+global! { static OPENED: Mutex<bool> = Mutex::new(false); }
 
 fn opened() -> MutexGuard<'static, bool> {
     lock(&OPENED)

@@ -12,7 +12,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use super::control::{Answer, Control};
 use super::extended::PortAttr;
@@ -21,7 +21,7 @@ use super::memory::ibv_dm;
 use super::provider::Provider;
 use super::types::*;
 use super::xrc::ibv_xrcd;
-use crate::sync::lock;
+use crate::sync::{Mutex, lock};
 
 /// A C object that a control verb destroys.
 ///

@@ -38,6 +38,8 @@ pub mod lanes;
 mod layout;
 pub mod libraries;
 pub mod list;
+#[cfg(all(test, loom))]
+mod loom_tests;
 pub mod mem;
 pub mod memory;
 pub mod persist;
@@ -49,6 +51,10 @@ pub mod session;
 mod siw;
 pub mod srd;
 mod symbols;
+#[cfg(not(loom))]
+pub mod sync;
+#[cfg(loom)]
+#[path = "tests/loom.rs"]
 pub mod sync;
 pub mod terms;
 #[cfg(any(test, feature = "testing"))]

@@ -8,8 +8,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-
-use crate::sync::{Mutex, lock};
+use std::sync::{Mutex, PoisonError};
 
 /// The name of a function, and its version.
 type Named = (&'static CStr, &'static CStr);
@@ -50,7 +49,7 @@ impl Library {
 
     /// The dynamic linker's reason for the last failure to load it.
     pub fn failure(&self) -> String {
-        lock(&self.failure).clone()
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The errno for a function that is not found.
@@ -66,7 +65,7 @@ impl Library {
 
     #[cold]
     fn load(&self) -> *mut c_void {
-        let mut failure = lock(&self.failure);
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         match linker::open(self.file) {
             Ok(handle) => {
                 self.handle.store(handle, Ordering::Release);

@@ -1,6 +1,6 @@
 //! `cargo xtask lines`: lines of code by part of the repository. A line of code is not blank, not a
-//! comment, and not in a module with `#[cfg(test)]`, which may be a separate file. The sources are
-//! formatted by rustfmt.
+//! comment, and not in a module with `#[cfg(test)]` or `#[cfg(loom)]`, which may be a separate file.
+//! The sources are formatted by rustfmt.
 
 mod extensions;
 
@@ -100,8 +100,9 @@ impl Code {
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
             let start = line.trim_start();
-            let is_test =
-                ["#[cfg(test)]", "#[cfg(all(test,"].iter().any(|it| start.starts_with(it));
+            let is_test = ["#[cfg(test)]", "#[cfg(all(test,", "#[cfg(loom)]"]
+                .iter()
+                .any(|it| start.starts_with(it));
             if is_test && code.skip_module(&line[..line.len() - start.len()], &mut lines, file) {
                 continue;
             }

@@ -1,10 +1,12 @@
-//! `cargo xtask test loom`: runs the models of the protocols between threads, in every order. A
-//! model includes the file of its protocol. A file with an atomic or a lock that has no model gives
-//! the reason in a line that begins with `// No model: `.
+//! `cargo xtask test loom`: runs the models of the protocols between threads, in every order. They
+//! are the modules `loom_tests`. With `--cfg loom`, `sys/src/sync.rs` has loom's atomics and locks.
+//! A file with an atomic or a lock names the file with its model in a line that begins with `//
+//! Model: `, or gives the reason in a line that begins with `// No model: `.
+
+use std::ffi::OsStr;
 
 use anyhow::{Result, ensure};
 
-use crate::sh::{self, Run, cmd};
 use crate::{cargo, mutants, paths};
 
 /// The names that show that a file has an atomic or a lock.
@@ -26,31 +28,36 @@ fn has_atomics(source: &str) -> bool {
     code.any(|line| NAMES.iter().any(|name| line.contains(name)))
 }
 
-/// The beginning of the line that says why a file has no model.
-const NO_MODEL: &str = "\n// No model: ";
-
 /// The error in a file, if there is one.
-fn fault(source: &str, is_in_model: bool) -> Option<&'static str> {
-    match (has_atomics(source), source.contains(NO_MODEL)) {
-        (true, false) if !is_in_model => Some(
-            "has an atomic or a lock, but no model: add one, or give the reason in a line \
-             `// No model: ..`",
+fn fault(source: &str, is_model: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let has_reason = source.contains("\n// No model: ");
+    let model = source.lines().find_map(|line| line.strip_prefix("// Model: "));
+    match (has_atomics(source), model) {
+        (true, None) if !has_reason => Some(
+            "has an atomic or a lock: name its model in a line `// Model: ..`, or give the reason \
+             in a line `// No model: ..`",
         ),
-        (false, true) => Some("has no atomic or lock, so it needs no model and no reason"),
+        (true, Some(_)) if has_reason => Some("has a model, and a reason for having none"),
+        (true, Some(file)) if !is_model(file) => Some("names a file without models"),
+        (true, Some(_)) if !source.contains("use crate::sync::") => {
+            Some("has a model, so it must import its atomics and locks from `crate::sync`")
+        }
+        (false, model) if has_reason || model.is_some() => {
+            Some("has no atomic or lock, so it needs no model and no reason")
+        }
         _ => None,
     }
 }
 
 /// Checks that every file with atomics has a model, or a reason.
 fn check_protocols() -> Result<()> {
-    let root = paths::workspace();
-    let taken_in = cmd!(sh::at(&root), "grep -rhF path models/tests").text()?;
-    let mut sources = mutants::sources(&root)?;
-    sources.retain(|file, _| file.ends_with(".rs") && !file.contains("tests"));
-    let faults = sources.iter().filter_map(|(file, text)| {
-        let fault = fault(text, taken_in.contains(&format!("../{file}\"]")))?;
-        Some(format!("{file} {fault}"))
-    });
+    let sources = mutants::sources(&paths::workspace())?;
+    let is_model = |file: &str| {
+        file.contains("loom_tests") && sources.get(file).is_some_and(|it| it.contains("#[test]"))
+    };
+    let files = sources.iter().filter(|(file, _)| file.ends_with(".rs") && !file.contains("tests"));
+    let faults =
+        files.filter_map(|(file, text)| Some(format!("{file} {}", fault(text, is_model)?)));
     let faults: Vec<String> = faults.collect();
     ensure!(faults.is_empty(), "{}", faults.join("\n"));
     Ok(())
@@ -60,7 +67,11 @@ fn check_protocols() -> Result<()> {
 /// ten times as long.)
 pub fn check() -> Result<()> {
     check_protocols()?;
-    cargo::run(&["test", "--quiet", "--package", "models", "--release", "--tests"])
+    let target = paths::below_target("loom")?;
+    let env = [("RUSTFLAGS", OsStr::new("--cfg loom")), ("CARGO_TARGET_DIR", target.as_os_str())];
+    let packages = ["--package", "proverbs-sys", "--package", "proverbs", "--lib"];
+    let args = ["--quiet", "--release", "--no-default-features", "--features", "cm"];
+    cargo::run_with(&[&["test"], &packages[..], &args, &["loom_tests::"]].concat(), &env)
 }
 
 #[cfg(test)]
@@ -76,10 +87,13 @@ mod tests {
 
     #[test]
     fn a_file_that_is_forgotten_is_a_fault() {
-        let [atomic, reason] = ["\nstatic A: AtomicU32;\n", "\n// No model: one thread.\n"];
-        let both = format!("{reason}{atomic}");
-        assert!(fault(atomic, true).is_none() && fault(&both, false).is_none());
-        assert!(fault("", false).is_none());
-        assert!(fault(atomic, false).is_some() && fault(reason, false).is_some());
+        let atomic = "\nuse crate::sync::AtomicU32;\n";
+        let (reason, model) = ("\n// No model: one thread.\n", "\n// Model: loom_tests.rs\n");
+        let is_fault = |parts: &[&str], is_there| fault(&parts.concat(), |_| is_there).is_some();
+        assert!(!is_fault(&[model, atomic], true) && !is_fault(&[reason, atomic], true));
+        assert!(!is_fault(&[""], true));
+        assert!(is_fault(&[atomic], true) && is_fault(&[reason], true) && is_fault(&[model], true));
+        assert!(is_fault(&[model, atomic], false) && is_fault(&[reason, model, atomic], true));
+        assert!(is_fault(&[model, "use std::sync::Mutex;\n"], true));
     }
 }

@@ -327,7 +327,7 @@ const ANYWHERE: &str = "conformance attack faults endpoint worlds cm";
 
 /// The suites that run on the plain device: these, and the suites that do not depend on the device.
 const PLAIN: &str = "conformance attack faults endpoint worlds cm allocation descriptors errors \
-                     fork guide mistakes names out_of_memory prose raw rooms tracing waits";
+                     fork guide messages mistakes names out_of_memory prose raw rooms tracing waits";
 
 /// The cargo arguments for these suites.
 pub fn suites(names: &str) -> Vec<&str> {

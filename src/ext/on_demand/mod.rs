@@ -341,5 +341,5 @@ fn elements(at: u64, lkey: u32, len: usize) -> Vec<ibv_sge> {
 impl_debug!([A: Access, M] OnDemandRegion<A, M>, |it|
     "OnDemandRegion({} {} bytes)", A::NAME, it.region.len());
 
-#[cfg(test)]
+#[cfg(all(test, feature = "loopback"))]
 mod tests;

@@ -1,6 +1,7 @@
 //! BIND_MW.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::{BindsTo, BindsWindows, MemoryWindow, REMOTE, RIGHTS, Revocable, WindowEntry};
 use crate::allows::{Allows, call};
@@ -12,7 +13,6 @@ use crate::memory::rights::Access;
 use crate::memory::window::{Last, Opened, Range, Window};
 use crate::profile::{Initiator, Posting};
 use crate::rules::{CreatedFor, IssuedBy, PostOn};
-use crate::sync::Arc;
 use crate::sys::data::Operands;
 use crate::sys::memory::ZERO_BASED;
 use crate::sys::types::ibv_wr_opcode;

@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::ext::windows::{BoundWindow, WindowEntry, Windowed};
@@ -14,7 +15,6 @@ use crate::post::chain::SendPost;
 use crate::prelude::*;
 use crate::qp::AnyQueuePair;
 use crate::state::QpState;
-use crate::sync::Arc;
 
 profile! { Windows { entry: AnyBuf } }
 

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)] // posts a bind
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use self::sealed::Sealed as _;
 use super::bind_mw::{Bind, bind, range_of};
@@ -18,7 +19,6 @@ use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
 use crate::qp::QueuePair;
 use crate::rules::SendOn;
-use crate::sync::Arc;
 use crate::sys::types::raw::ibv_mw_bind_info;
 use crate::sys::window::{bind_mw, kind};
 use crate::terms::error::{Error, Refused};

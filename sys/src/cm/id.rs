@@ -14,7 +14,7 @@ use super::groups::Groups;
 use super::{Calls, Channel, Failed, IbSocket, Seen, from_c, ib_from_c, status, to_c};
 use crate::device::Identity;
 use crate::handle;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, global};
 use crate::tuning::ibv_ece;
 use crate::types::*;
 
@@ -43,7 +43,7 @@ unsafe impl Sync for Id {}
 
 /// A number that no other id or group of this process has.
 fn mint() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+    global! { static NEXT: AtomicU64 = AtomicU64::new(1); }
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 

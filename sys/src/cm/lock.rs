@@ -19,6 +19,8 @@
 //! one other call waits with a lock held: `rdma_resolve_route` waits for ibacm's answer, if ibacm
 //! runs. ibacm is another process and needs no lock of this one.
 
+// Model: sys/src/cm/lock/loom_tests.rs
+
 use crate::sync::{Mutex, MutexGuard, lock};
 
 pub(crate) struct Lock(Mutex<()>);
@@ -33,7 +35,7 @@ impl Lock {
         lock(&self.0)
     }
 
-    #[allow(dead_code)] // the model does not use it
+    #[cfg(test)]
     pub fn is_free(&self) -> bool {
         self.0.try_lock().is_ok()
     }
@@ -46,3 +48,6 @@ impl Lock {
         [first, second.lock()]
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;

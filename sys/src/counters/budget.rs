@@ -6,6 +6,8 @@
 //! number, so the number of possible completions never exceeds the capacity, and a rejection costs
 //! the same for any number of queues.
 
+// Model: sys/src/counters/loom_tests/budget.rs
+
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -250,7 +252,7 @@ impl Claims {
     }
 }
 
-#[cfg(all(test, feature = "loopback"))] // not in the models, whose atomics are loom's
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::task::Wake;

@@ -18,6 +18,8 @@
 //!
 //! Numbers that are reused are taken and returned under one lock.
 
+// Model: sys/src/counters/loom_tests/ids.rs
+
 use std::collections::BTreeSet;
 
 use crate::counters::type_tag;
@@ -127,7 +129,7 @@ pub fn begin_at(tag: u32) {
     tags().next = tag;
 }
 
-#[cfg(all(test, feature = "loopback"))] // not in the models, whose locks are loom's
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

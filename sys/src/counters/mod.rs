@@ -3,6 +3,8 @@
 
 pub mod budget;
 pub mod ids;
+#[cfg(all(test, loom))]
+mod loom_tests;
 pub mod pending;
 pub mod queue_counters;
 pub mod tally;

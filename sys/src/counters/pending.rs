@@ -15,6 +15,8 @@
 //! The writes of each owner before it gave up its part are visible to the last one: all of them
 //! release, and the last one acquires from those before it, which form one release sequence.
 
+// Model: sys/src/counters/loom_tests/pending.rs
+
 use crate::sync::{AtomicU32, Ordering};
 
 pub struct Pending(AtomicU32);

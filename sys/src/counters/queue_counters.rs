@@ -1,5 +1,7 @@
 //! The part of the counters that a queue shares with its completion queues.
 
+// Model: sys/src/counters/loom_tests/queue_counters.rs
+
 use std::sync::{Arc, OnceLock};
 
 use crate::counters::budget::{Budget, Claims};
@@ -384,7 +386,7 @@ impl Quiet {
     }
 
     /// The number of queues with orphaned handles.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn len(&self) -> usize {
         self.orphaned.len()
     }

@@ -5,7 +5,8 @@
 
 // No model: a reader uses each count by itself, so their order does not matter.
 
-use crate::sync::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::terms::post_error::Refusal;
 
 /// A count with one writer.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::thread;
 
-use crate::counters::queue_counters::{QueueCounters, SEND};
-use crate::memory::buf::Posted;
+use super::give;
+use super::orphaned::quiet;
+use crate::counters::queue_counters::{CompletionCounter, QueueCounters, SEND};
 use crate::memory::header::Handle;
 use crate::memory::header_slab::HeaderSlab;
 use crate::memory::orphaned::reclaim_everything;
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
-use crate::orphaned::quiet;
 
 /// The value that handles keep alive. It counts its drops.
 struct Memory {
@@ -42,14 +42,10 @@ fn handle(slab: &Arc<HeaderSlab>, gone: Arc<AtomicU32>) -> OwningHandle {
     owning_handle(slab, || KeptAlive::of(memory), &bytes)
 }
 
-/// Posts it, as a word.
-fn give(handle: OwningHandle, counters: &QueueCounters) -> Posted {
-    let header = ptr::NonNull::from(std::mem::ManuallyDrop::new(handle).header());
+/// The counter in the headers of posted handles.
+fn counter(counters: &QueueCounters) -> *const CompletionCounter {
     // SAFETY: the counters are alive.
-    let counter = unsafe { QueueCounters::counter(counters, SEND) };
-    // SAFETY: the handle is ours.
-    unsafe { header.as_ref() }.give(counter);
-    Posted(header)
+    unsafe { QueueCounters::counter(counters, SEND) }
 }
 
 /// One handle is dropped while another thread searches for the other, which is orphaned.
@@ -58,7 +54,7 @@ fn a_handle_that_goes_is_not_looked_at() {
     loom::model(|| {
         let ([one, two], gone) = handles();
         let counters = QueueCounters::new(1).unwrap();
-        give(one, &counters);
+        give(one, counter(&counters));
         let other = thread::spawn(move || drop(two));
         assert_eq!(reclaim_everything(&quiet(counters)).handles, 1);
         other.join().unwrap();
@@ -74,13 +70,13 @@ fn a_header_that_is_used_again_is_not_taken() {
         let (gone, there) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (counters, other) = (QueueCounters::new(1).unwrap(), QueueCounters::new(1).unwrap());
         let slab = HeaderSlab::new(1);
-        let posted = give(handle(&slab, gone.clone()), &counters);
+        let posted = give(handle(&slab, gone.clone()), counter(&counters));
         // A completion returns it. SAFETY: it is alive, and this is the only handle.
-        let back = unsafe { <OwningHandle as Handle>::from_header(posted.0.as_ptr()) };
+        let back = unsafe { OwningHandle::from_header(posted.0.as_ptr()) };
         back.header().forget_queue();
         let search = thread::spawn(move || reclaim_everything(&quiet(counters)).handles);
         drop(back);
-        let again = give(handle(&slab, there.clone()), &other);
+        let again = give(handle(&slab, there.clone()), counter(&other));
         assert_eq!(again.0, posted.0, "it is the same header");
         assert_eq!(search.join().unwrap(), 0);
         assert_eq!(reclaim_everything(&quiet(other)).handles, 1);
@@ -95,7 +91,7 @@ fn a_orphaned_handle_is_found_once() {
         let (handles, gone) = handles();
         let counters = QueueCounters::new(1).unwrap();
         for handle in handles {
-            give(handle, &counters);
+            give(handle, counter(&counters));
         }
         let other = {
             let counters = counters.clone();

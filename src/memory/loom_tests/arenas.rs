@@ -7,11 +7,14 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::memory::buf::{Arena, Buf};
-use crate::memory::registered::Registered;
+use crate::loom_tests::pd;
+use crate::memory::{Arena, Buf};
 
 /// The lines of the arena's memory, 64 bytes each. Each holder of a buffer accesses its lines.
-struct Lines(Vec<UnsafeCell<u32>>);
+struct Lines {
+    base: usize,
+    all: Vec<UnsafeCell<u32>>,
+}
 
 // SAFETY: only the holder of its buffer accesses a line; loom checks this.
 unsafe impl Sync for Lines {}
@@ -19,15 +22,11 @@ unsafe impl Sync for Lines {}
 unsafe impl Send for Lines {}
 
 impl Lines {
-    fn of(arena: &Arena<()>) -> Arc<Lines> {
-        Arc::new(Lines((0..arena.free() / 64).map(|_| UnsafeCell::new(0)).collect()))
-    }
-
     /// Writes to every line of a buffer.
-    fn touch(&self, buf: &Buf<()>) {
-        let (start, len) = buf.bytes();
+    fn touch<C>(&self, buf: &Buf<C>) {
+        let (start, len) = (buf.as_ptr().addr() - self.base, buf.capacity());
         assert!(start % 64 == 0 && len != 0 && len % 64 == 0);
-        for line in &self.0[start / 64..(start + len) / 64] {
+        for line in &self.all[start / 64..(start + len) / 64] {
             // SAFETY: the line belongs to a buffer that the caller holds. Otherwise loom fails.
             line.with_mut(|line| unsafe { *line += 1 });
         }
@@ -36,9 +35,14 @@ impl Lines {
 
 /// An arena of `lines` lines of memory, with `headers` headers.
 fn arena(lines: usize, headers: usize) -> (Arena<()>, Arc<Lines>) {
-    let arena = Arena::new(Registered::of(lines * 64), headers);
-    let lines = Lines::of(&arena);
-    (arena, lines)
+    arena_with(lines, headers, ())
+}
+
+/// The same with a context for each header.
+fn arena_with<C: Clone>(lines: usize, headers: usize, context: C) -> (Arena<C>, Arc<Lines>) {
+    let arena = pd().arena(headers).contexts(|_| context.clone()).create(lines * 64).unwrap();
+    let base = arena.registered().at(0).addr();
+    (arena, Arc::new(Lines { base, all: (0..lines).map(|_| UnsafeCell::new(0)).collect() }))
 }
 
 /// Two threads try to take a buffer that only one can get, and return it.
@@ -59,7 +63,7 @@ fn bytes_have_one_holder() {
         };
         work(&arena, &lines, 100);
         other.join().unwrap();
-        assert_eq!(arena.free(), 192);
+        assert_eq!(arena.available(), 192);
         let all = arena.take(192).expect("what was dropped is one block again");
         lines.touch(&all);
     });
@@ -70,8 +74,8 @@ fn bytes_have_one_holder() {
 fn parts_go_home_by_themselves() {
     loom::model(|| {
         let (arena, lines) = arena(2, 3);
-        let one = arena.take(128).unwrap();
-        let two = one.split(64).unwrap();
+        let mut one = arena.take(128).unwrap();
+        let two = one.split_off(64).unwrap();
         let other = {
             let lines = lines.clone();
             thread::spawn(move || {
@@ -85,7 +89,7 @@ fn parts_go_home_by_themselves() {
             lines.touch(&buf);
         }
         other.join().unwrap();
-        assert_eq!((arena.free(), arena.spare()), (128, 3));
+        assert_eq!((arena.available(), arena.spare()), (128, 3));
         lines.touch(&arena.take(128).unwrap());
     });
 }
@@ -95,8 +99,8 @@ fn parts_go_home_by_themselves() {
 fn joined_buffers_are_one() {
     loom::model(|| {
         let (arena, lines) = arena(3, 3);
-        let one = arena.take(64).unwrap();
-        let two = arena.take(64).unwrap();
+        let mut whole = arena.take(64).unwrap();
+        let next = arena.take(64).unwrap();
         let other = {
             let (arena, lines) = (arena.clone(), lines.clone());
             thread::spawn(move || {
@@ -104,15 +108,15 @@ fn joined_buffers_are_one() {
                 buf.iter().for_each(|buf| lines.touch(buf));
             })
         };
-        let whole = one.join(two).map_err(drop).expect("they are neighbours");
-        assert_eq!(whole.bytes(), (0, 128));
+        whole.join(next).map_err(drop).expect("they are neighbours");
+        assert_eq!(whole.capacity(), 128);
         lines.touch(&whole);
         let next = arena.take(64);
         next.iter().for_each(|buf| lines.touch(buf));
         drop(whole);
         other.join().unwrap();
         drop(next);
-        assert_eq!((arena.free(), arena.spare()), (192, 3));
+        assert_eq!((arena.available(), arena.spare()), (192, 3));
     });
 }
 
@@ -121,14 +125,10 @@ fn joined_buffers_are_one() {
 fn an_arena_goes_with_its_last_part() {
     loom::model(|| {
         let there = Plain::new(());
-        let (arena, lines) = {
-            let arena = Arena::new(Registered::noticed(128, there.clone()), 2);
-            let lines = Lines::of(&arena);
-            (arena, lines)
-        };
-        let one = arena.take(128).unwrap();
+        let (arena, lines) = arena_with(2, 2, there.clone());
+        let mut one = arena.take(128).unwrap();
         drop(arena);
-        let two = one.split(64).unwrap();
+        let two = one.split_off(64).unwrap();
         let other = {
             let (lines, there) = (lines.clone(), there.clone());
             thread::spawn(move || {

@@ -1,16 +1,11 @@
 //! Event channels of librdmacm: a thread that takes an event, a thread that makes a call on an id,
 //! and a thread that moves the id to another channel exclude each other.
 
-#[path = "../../sys/src/cm/lock.rs"]
-mod lock;
-#[path = "support/sync.rs"]
-mod sync;
-
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use lock::Lock;
+use super::Lock;
 
 /// Two channels, and an id that is on one of them.
 struct World {

@@ -1,20 +1,16 @@
 //! Queue pairs that share the entries of a completion queue: posts meet polls, ends and a resize.
 
 use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
 
+use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::Relaxed;
-use loom::sync::atomic::{AtomicBool, AtomicU32};
 use loom::thread;
 
+use super::{CAPACITY, LEFT, new_counters, poll};
 use crate::completion::attachments::Share;
 use crate::completion::counted::Counts;
 use crate::completion::inbox::Inbox;
-use crate::completion::poll;
-use crate::counters::budget::{Budget, Room};
-use crate::counters::new_counters;
 use crate::counters::queue_counters::{QueueCounters, Quiet, SEND};
-use crate::{CAPACITY, LEFT};
 
 /// A completion queue whose entries are shared, and how many completions the device has in it.
 #[derive(Clone)]
@@ -26,7 +22,7 @@ struct Queue {
 impl Queue {
     /// With `room` entries that no other queue has.
     fn new(room: u32) -> Queue {
-        let counts = Counts { is_shared: true };
+        let counts = Counts { is_shared: true, has_counters: false };
         let inbox = Arc::new(Inbox::new(poll::device(), CAPACITY, None, false, counts));
         inbox.attach("", &new_counters(), [0, CAPACITY - room], Share::Shared).unwrap();
         Queue { inbox, inside: Arc::new(AtomicU32::new(0)) }
@@ -102,29 +98,6 @@ fn an_end_beside_a_poll() {
     });
 }
 
-/// A ring takes its kept entry for a post that is rejected, while its last completion is polled.
-#[test]
-fn a_kept_entry_beside_a_poll() {
-    loom::model(|| {
-        let budget = Arc::new(Budget::new(2));
-        let counters = new_counters();
-        counters.share(SEND, &budget);
-        let claims = counters.claims(SEND).unwrap();
-        assert!(claims.claim(2));
-        let polls = {
-            let (counters, budget) = (counters.clone(), budget.clone());
-            thread::spawn(move || {
-                budget.give(counters.claims(SEND).unwrap().count_polled_up_to(0) as i32);
-            })
-        };
-        claims.keep_one(1); // one unsignaled send was posted
-        claims.claim_kept();
-        claims.keep_one(1);
-        polls.join().unwrap();
-        assert_eq!((budget.free(), claims.is_kept()), (2, false));
-    });
-}
-
 /// A post does not get entries that a concurrent resize removes.
 #[test]
 fn a_resize_beside_posts() {
@@ -139,46 +112,5 @@ fn a_resize_beside_posts() {
         let posted = posts.join().unwrap().into_iter().filter(|&is_posted| is_posted).count();
         assert!(posted == 1 || !resized && posted == 2);
         assert_eq!(queue.inbox.unbooked() as usize + posted, if resized { 1 } else { 2 });
-    });
-}
-
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-/// A task looks for room while a poll makes some: it finds it, or is woken.
-#[test]
-fn a_task_that_waits_is_woken() {
-    waits(|budget| {
-        budget.give(1);
-        budget.wake();
-    });
-}
-
-/// The same as the completion queue goes.
-#[test]
-fn a_task_that_waits_learns_that_nobody_polls() {
-    waits(|budget| budget.close(true));
-}
-
-fn waits(change: fn(&Budget)) {
-    loom::model(move || {
-        let budget = Arc::new(Budget::new(0));
-        let flag = Arc::new(Flag(AtomicBool::new(false)));
-        let changes = {
-            let budget = budget.clone();
-            thread::spawn(move || change(&budget))
-        };
-        let waker = Waker::from(flag.clone());
-        let found = budget.poll_room(&mut Context::from_waker(&waker), 1);
-        changes.join().unwrap();
-        assert!(found.is_ready() || flag.0.load(Relaxed));
-        let found = budget.poll_room(&mut Context::from_waker(&waker), 1);
-        let is_free = budget.free() == 1;
-        assert_eq!(found, std::task::Poll::Ready(if is_free { Room::Free } else { Room::Gone }));
     });
 }

@@ -6,7 +6,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::thread;
 
-use crate::memory::buf::Pool;
+use super::Pool;
+use crate::loom_tests::{model, pd};
 
 /// A context that each holder writes to, and that counts its drops.
 pub struct Context {
@@ -38,16 +39,9 @@ impl Drop for Context {
 /// A pool, and the number of its contexts that have been dropped.
 pub fn pool(count: usize) -> (Pool<Context>, Arc<AtomicU32>) {
     let gone = Arc::new(AtomicU32::new(0));
-    let contexts = (0..count).map(|_| Context::new(&gone)).collect();
-    (Pool::new(contexts), gone)
-}
-
-/// Runs a model in every order with at most `stops` preemptions. (All possible orders would take
-/// minutes to hours.)
-pub fn model(stops: usize, run: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(stops);
-    builder.check(run);
+    let memory: Box<[u64]> = vec![0; count].into();
+    let pool = pd().pool(8).contexts(|_| Context::new(&gone)).create_in(memory).unwrap();
+    (pool, gone)
 }
 
 /// Two threads take the only buffer.

@@ -1,18 +1,12 @@
 //! Threads that wait for one event: each takes its turn to wait, and none keeps sleeping after
 //! another has received the event.
 
-#[path = "support/sync.rs"]
-mod sync;
-#[allow(dead_code)] // loom does not model time
-#[path = "../../src/cm/turn.rs"]
-mod turn;
-
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
-use turn::Turn;
+use super::Turn;
 
 /// Three threads. The event is delivered once, to the thread whose turn it is. Each thread finds
 /// out about it and returns. (loom fails if a thread sleeps forever.)

@@ -8,12 +8,10 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::thread;
 
-use super::{CAPACITY, LEFT, inbox};
+use super::{CAPACITY, LEFT, inbox, new_counters, poll};
 use crate::completion::attachments::Share;
 use crate::completion::deferred_destroy::{DeferredDestroy, Over, Rest};
 use crate::completion::inbox::Inbox;
-use crate::completion::poll;
-use crate::counters::new_counters;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::srq::dependents::Dependents;
 
@@ -102,14 +100,14 @@ fn defer_destroy(queue_pair: Dropped) -> usize {
     let deferred = Arc::new(DeferredDestroy::new(Box::new(queue_pair)));
     let mut over = Over::default();
     srq.dependents.defer_destroy(&deferred, &counters, &send, &receive, &mut over);
-    over.give_back()
+    poll::give_back(over)
 }
 
 /// The shared receive queue is dropped.
 fn drop_srq(srq: Arc<Core>) -> usize {
     let mut over = Over::default();
     srq.dependents.close(&mut over);
-    over.give_back()
+    poll::give_back(over)
 }
 
 /// Drops the rest of `world`, and checks that each queue returned once. `came` is the number that

@@ -1,16 +1,10 @@
 //! Only the last thread that ends a queue returns the queue's remaining buffers.
 
-#[allow(dead_code)] // the models use only a part of it
-#[path = "../../sys/src/counters/pending.rs"]
-mod pending;
-#[path = "support/sync.rs"]
-mod sync;
-
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use pending::Pending;
+use crate::counters::pending::Pending;
 
 /// The work that each thread did before, which the last one must see.
 struct Queue {

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::thread;
 
+use super::pools::{Context, pool};
+use super::{Pool, Posted, give};
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters, Quiet, RECEIVE};
-use crate::memory::buf::{Buf, Pool, Posted};
+use crate::loom_tests::model;
+use crate::memory::Buf;
+use crate::memory::header::Handle;
 use crate::memory::orphaned::reclaim_everything;
-use crate::pools::{Context, model, pool};
 
 /// A queue that is attached to one completion queue, and two of its receives.
 struct World {
@@ -24,7 +27,7 @@ fn world() -> World {
     // (Without counts, so that only the headers show which buffers are orphaned.)
     let counters = QueueCounters::shared(1, 1).unwrap();
     counters.attached();
-    let posted = [(); 2].map(|()| pool.take().unwrap().give(counter(&counters)));
+    let posted = [(); 2].map(|()| give(pool.take().unwrap(), counter(&counters)));
     World { pool, counters, posted, gone }
 }
 
@@ -52,7 +55,9 @@ fn end_one(counters: Arc<QueueCounters>) {
 
 /// Takes the buffer out of a completion.
 fn complete(posted: Posted) -> Buf<Context> {
-    let buf = Buf::<Context>::take_back(posted);
+    // SAFETY: the completion returns the handle.
+    let buf: Buf<Context> = unsafe { Buf::from_header(posted.0.as_ptr()) };
+    buf.header().take();
     buf.context().touch();
     buf
 }
@@ -133,7 +138,7 @@ fn a_buffer_that_is_posted_again_is_not_orphaned() {
         let poller = {
             let (counters, other) = (counters.clone(), other.clone());
             thread::spawn(move || {
-                let again = complete(posted[0]).give(counter(&other));
+                let again = give(complete(posted[0]), counter(&other));
                 end_one(counters);
                 again
             })
@@ -161,7 +166,7 @@ fn who_gives_back_his_part_too_early() {
                 end_one(counters);
                 // SAFETY: (None: another holder may have it by now. It is inspected and not
                 // dropped.)
-                complete(posted[0]).give(ptr::null());
+                give(complete(posted[0]), ptr::null());
             })
         };
         end_one(counters);

@@ -1,20 +1,11 @@
 //! The switch to the slow path of a poll: no reason is lost, whichever thread gives one, and when.
 
-#[allow(dead_code)] // the models use only a part of it
-#[path = "../../src/completion/polled_queue.rs"]
-mod polled_queue;
-#[path = "support/sync.rs"]
-mod sync;
-#[allow(dead_code)] // the models use only a part of it
-#[path = "support/sys.rs"]
-mod sys;
-
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
-use polled_queue::{PolledQueue, Reason};
+use crate::completion::polled_queue::{PolledQueue, Reason};
 
 struct Inbox {
     polled_queue: PolledQueue,

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
-use super::{CAPACITY, end, inbox};
+use super::{CAPACITY, end, new_counters, poll};
 use crate::completion::attachments::Share;
 use crate::completion::booking::CqShared;
+use crate::completion::counted::Counts;
 use crate::completion::inbox::Inbox;
-use crate::completion::poll;
-use crate::counters::new_counters;
 use crate::counters::queue_counters::QueueCounters;
+use crate::loom_tests::cq;
 use crate::memory::header::word;
 
 const EBUSY: i32 = 16;
@@ -27,36 +27,41 @@ impl QueuePair {
     /// Like `create_qp` with the handle of this inbox; `None` if the completion queue is gone.
     fn create(handle: &Inbox) -> Option<QueuePair> {
         let (queue, counters) = (handle.queue()?, new_counters());
-        queue.inbox.attach("", &counters, [1, 1], Share::Both).ok()?;
+        queue.inbox().attach("", &counters, [1, 1], Share::Both).ok()?;
         Some(QueuePair { counters, queue })
     }
 
     /// Returns the number of queues whose orphaned buffers it has to return.
     fn end(&self) -> usize {
-        end(&self.queue.inbox, &self.counters)
+        end(self.queue.inbox(), &self.counters)
     }
+}
+
+/// A completion queue.
+fn queue() -> Arc<CqShared> {
+    CqShared::new(cq(CAPACITY), CAPACITY, None, Counts::default())
 }
 
 /// Creates a queue pair on another thread.
 fn create_beside(queue: &CqShared) -> thread::JoinHandle<Option<QueuePair>> {
-    let handle = queue.inbox.clone();
+    let handle = queue.inbox().clone();
     thread::spawn(move || QueuePair::create(&handle))
 }
 
 #[test]
 fn a_queue_pair_is_created_beside_polls() {
     loom::model(|| {
-        let queue = CqShared::new(inbox());
+        let queue = queue();
         // The poller has work, because another queue pair ends.
-        let other = QueuePair::create(&queue.inbox).unwrap();
+        let other = QueuePair::create(queue.inbox()).unwrap();
         let mut returned = other.end();
         let created = create_beside(&queue);
-        returned += poll::look(&queue.inbox);
+        returned += poll::look(queue.inbox());
         let qp = created.join().unwrap().expect("the queue is polled");
-        returned += poll::poll(&queue.inbox);
-        assert_eq!((returned, queue.inbox.unbooked()), (1, CAPACITY - 2), "the new one stays");
-        returned += qp.end() + poll::poll(&queue.inbox);
-        assert_eq!((returned, queue.inbox.unbooked()), (2, CAPACITY));
+        returned += poll::poll(queue.inbox());
+        assert_eq!((returned, queue.inbox().unbooked()), (1, CAPACITY - 2), "the new one stays");
+        returned += qp.end() + poll::poll(queue.inbox());
+        assert_eq!((returned, queue.inbox().unbooked()), (2, CAPACITY));
     });
 }
 
@@ -64,9 +69,9 @@ fn a_queue_pair_is_created_beside_polls() {
 #[test]
 fn a_queue_pair_is_created_while_its_completion_queue_is_destroyed() {
     loom::model(|| {
-        let mut queue = CqShared::new(inbox());
+        let mut queue = queue();
         let created = create_beside(&queue);
-        let inbox = queue.inbox.clone();
+        let inbox = queue.inbox().clone();
         let destroyed = inbox.destroy(&mut queue, |queue| queue.map(|_| ()).ok_or(EBUSY));
         let qp = created.join().unwrap();
         assert_ne!(destroyed.is_ok(), qp.is_some());
@@ -81,13 +86,13 @@ fn a_queue_pair_is_created_while_its_completion_queue_is_destroyed() {
 #[test]
 fn a_queue_pair_is_created_beside_a_resize() {
     loom::model(|| {
-        let queue = CqShared::new(inbox());
+        let queue = queue();
         let created = create_beside(&queue);
-        let resized = queue.inbox.resize(1, || Ok(1)).is_ok();
+        let resized = queue.inbox().resize(1, || Ok(1)).is_ok();
         let qp = created.join().unwrap();
         assert_ne!(resized, qp.is_some());
         let booked = if qp.is_some() { 2 } else { 0 };
-        assert_eq!(queue.inbox.unbooked(), queue.inbox.capacity() - booked);
+        assert_eq!(queue.inbox().unbooked(), queue.inbox().capacity() - booked);
     });
 }
 
@@ -96,18 +101,21 @@ fn a_queue_pair_is_created_beside_a_resize() {
 #[test]
 fn the_last_handle_and_the_drop_of_the_completion_queue() {
     loom::model(|| {
-        let queue = CqShared::new(inbox());
-        let returned = queue.returned.clone();
+        let queue = queue();
+        let object = Arc::downgrade(queue.handle());
         let created = create_beside(&queue);
-        let mut came = poll::drop_poller(&queue.inbox);
+        let mut came = poll::drop_poller(queue.inbox());
         drop(queue);
         if let Some(qp) = created.join().unwrap() {
-            assert_eq!(*returned.lock().unwrap(), None, "the queue pair keeps the C object");
-            assert!(QueuePair::create(&qp.queue.inbox).is_none(), "nobody polls");
+            assert_eq!(object.strong_count(), 1, "the queue pair keeps the C object");
+            assert!(QueuePair::create(qp.queue.inbox()).is_none(), "nobody polls");
             came += qp.end();
-            assert_eq!((came, qp.queue.inbox.unbooked()), (1, CAPACITY));
+            assert_eq!((came, qp.queue.inbox().unbooked()), (1, CAPACITY));
+            let counters = qp.counters.clone();
+            drop(qp);
+            assert!(counters.is_quiet(), "the completion queue had nothing left to return");
         }
-        assert_eq!(*returned.lock().unwrap(), Some(0), "destroyed, with nothing left to return");
+        assert_eq!(object.strong_count(), 0, "destroyed");
     });
 }
 
@@ -132,10 +140,10 @@ fn a_post_before_the_queue_pair_is_known() {
 
 fn first_completion(create_and_post: fn(&Inbox, &Arc<QueueCounters>, &dyn Fn())) {
     loom::model(move || {
-        let (queue, counters) = (CqShared::new(inbox()), new_counters());
+        let (queue, counters) = (queue(), new_counters());
         let is_complete = Arc::new(AtomicBool::new(false));
         let posts = {
-            let (handle, counters) = (queue.inbox.clone(), counters.clone());
+            let (handle, counters) = (queue.inbox().clone(), counters.clone());
             let is_complete = is_complete.clone();
             thread::spawn(move || {
                 let post = || is_complete.store(true, Ordering::Release);
@@ -144,7 +152,7 @@ fn first_completion(create_and_post: fn(&Inbox, &Arc<QueueCounters>, &dyn Fn()))
         };
         // A completion of a selectively signaled send, which the program drops.
         if is_complete.load(Ordering::Acquire) {
-            queue.inbox.note_dropped(word::of_ring(counters.ring_tag()).into());
+            queue.inbox().note_dropped(word::of_ring(counters.ring_tag()).into());
             assert!(counters.dropped().is_some(), "the queue pair is known");
         }
         posts.join().unwrap();
