@@ -141,7 +141,9 @@ fn a_bound_id_resolves_only_addresses_of_its_family() {
         let id = CmId::<Tcp, _>::on(&fabric).unwrap().bind_addr(bound.parse().unwrap()).unwrap();
         let refused = id.resolve_addr(to.parse().unwrap(), Duration::ZERO).unwrap_err();
         assert_eq!(refused.error.errno(), Some(libc::EINVAL), "{bound}, {to}");
-        let id = refused.into_object();
+        let (id, error) = refused.into_parts();
+        let says = format!("{to}: the id is bound to {}; ", id.local_addr().unwrap());
+        assert!(error.to_string().contains(&says), "{error}");
         assert!(id.local_addr().is_some() && id.peer_addr().is_none());
         if bound != "10.0.0.1:0" {
             continue;

@@ -231,7 +231,8 @@ impl State {
         let id = self.id_in(number, &[Phase::Idle, Phase::Bound])?;
         let (bound, local) = (id.device, id.local);
         // An id is bound to a family (`cma.c`, `resolve_prepare_src`).
-        if local.is_some_and(|local| local.is_ipv4() != to.is_ipv4()) {
+        let family = |at: SocketAddr| (at.is_ipv4(), is_infiniband(at));
+        if local.is_some_and(|local| family(local) != family(to)) {
             return Err(libc::EINVAL);
         }
         let there = self.device_with(to.ip());
