@@ -12,6 +12,7 @@ use super::handle::Context;
 use super::query::index_of_device;
 use super::siw;
 use super::types::*;
+use crate::libraries::VERBS;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Whether a device was opened. From then on memory may be registered.
@@ -39,7 +40,7 @@ pub fn fork_init() -> Result<(), c_int> {
         return Ok(());
     }
     if *opened {
-        return Err(libc::EINVAL);
+        return Err(if VERBS.is_here() { libc::EINVAL } else { libc::ELIBACC });
     }
     // SAFETY: nothing was opened, and the lock is held, so no other thread reads or writes the
     // state that the verb writes.
