@@ -125,10 +125,7 @@ pub(super) fn create<T: Transport, P: Profile>(
     };
     let mut init = ibv_qp_init_attr {
         send_cq: send_cq.handle().as_ptr(),
-        recv_cq: match is_initiator {
-            true => ptr::null_mut(),
-            false => recv_cq.handle().as_ptr(),
-        },
+        recv_cq: if is_initiator { ptr::null_mut() } else { recv_cq.handle().as_ptr() },
         srq: srq.map_or(ptr::null_mut(), |srq| srq.as_ptr()),
         cap: ibv_qp_cap {
             max_send_wr: sends,

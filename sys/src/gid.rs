@@ -129,10 +129,8 @@ impl Files {
         // The kernel has one name for the first two types; the link layer distinguishes them.
         let gid_type = match read(format!("gid_attrs/types/{index}")).as_deref().map(str::trim) {
             Ok("RoCE v2") => ROCE_V2,
-            _ => match read("link_layer".into()).as_deref().map(str::trim) {
-                Ok("Ethernet") => ROCE_V1,
-                _ => IB,
-            },
+            _ if read("link_layer".into()).is_ok_and(|layer| layer.trim() == "Ethernet") => ROCE_V1,
+            _ => IB,
         };
         let device = read(format!("gid_attrs/ndevs/{index}")).unwrap_or_default();
         let name = std::ffi::CString::new(device.trim()).unwrap_or_default();

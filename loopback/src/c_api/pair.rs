@@ -252,10 +252,7 @@ pub(super) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
 
 /// `efadv_query_ah`.
 pub(super) fn ah_number(state: &mut State, ah: u32) -> Verb<u16> {
-    match state.world.srd {
-        Some(_) => Ok(state.srd_number_of(ah)),
-        None => Err(libc::EOPNOTSUPP),
-    }
+    state.world.srd.map(|_| state.srd_number_of(ah)).ok_or(libc::EOPNOTSUPP)
 }
 
 pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Verb {
