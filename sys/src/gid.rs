@@ -86,9 +86,7 @@ pub(crate) unsafe fn query_gid_table(
         // of this size.
         let found =
             unsafe { query(context, entries.as_mut_ptr(), most, 0, size_of::<ibv_gid_entry>()) };
-        let Ok(found) = usize::try_from(found) else {
-            return Err((-found) as c_int);
-        };
+        let Ok(found) = usize::try_from(found) else { return Err((-found) as c_int) };
         entries.truncate(found);
         return Ok(entries);
     }

@@ -124,9 +124,7 @@ unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_q
     // An XRC initiator has no receive completion queue.
     let no_receives = transport == Transport::XrcSend && asked.recv_cq.is_null();
     let recv_cq = if no_receives { send_cq } else { recv_cq };
-    let (Some(send_cq), Some(recv_cq)) = (send_cq, recv_cq) else {
-        return Err(libc::EINVAL);
-    };
+    let (Some(send_cq), Some(recv_cq)) = (send_cq, recv_cq) else { return Err(libc::EINVAL) };
     if srq.is_none() && !asked.srq.is_null() {
         return Err(libc::EINVAL);
     }
