@@ -57,3 +57,27 @@ fn a_late_fork_init_is_an_error() {
     }
     assert_eq!(fork_status(), before);
 }
+
+/// Nothing was opened if there is no library. An attempt to open a channel does not change that.
+#[test]
+fn without_a_library_fork_init_names_it() {
+    use proverbs::device::Absence;
+    const CHILD: &str = "PROVERBS_FORK_WITHOUT_A_LIBRARY";
+    if std::env::var_os(CHILD).is_none() {
+        // The dynamic linker cannot load a directory.
+        let folder = std::env::temp_dir().join(format!("proverbs-fork-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("libibverbs.so.1")).unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "without_a_library_fork_init_names_it"])
+            .envs([(CHILD, "1".as_ref()), ("LD_LIBRARY_PATH", folder.as_os_str())])
+            .output();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let child = child.unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+        return;
+    }
+    assert!(proverbs::cm::EventChannel::new().is_err());
+    let error = fork_init().unwrap_err();
+    let ErrorKind::Absent(Absence::Library { file, .. }) = error.kind() else { panic!("{error}") };
+    assert_eq!(*file, "libibverbs.so.1");
+}

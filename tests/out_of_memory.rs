@@ -17,7 +17,7 @@ const LONG: usize = 1 << 46;
 type Case = fn(&Context, &ProtectionDomain) -> Result<(), Error>;
 
 /// Constructors whose memory grows with their arguments, and arguments that do not fit.
-const CASES: [(&str, Case); 13] = [
+const CASES: [(&str, Case); 14] = [
     ("pool, many small buffers", |_, pd| pd.create_pool(1 << 28, 8).map(drop)),
     ("pool, most buffers", |_, pd| pd.create_pool(MOST, 1).map(drop)),
     ("pool, most and largest buffers", |_, pd| pd.create_pool(MOST, MOST).map(drop)),
@@ -35,7 +35,28 @@ const CASES: [(&str, Case); 13] = [
         let depth = Depth { send: u32::MAX, recv: u32::MAX };
         pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).map(drop)
     }),
+    ("queue pair, the entries of a ring", |context, pd| {
+        let cq = context.create_cq::<Buf>(20_000)?;
+        let _all = all_memory(128 << 10);
+        pd.create_qp::<Rc, Ring>(&cq, &cq, Depth { send: 16_000, recv: 1 }).map(drop)
+    }),
 ];
+
+profile! { Ring { signaling: Selective } }
+
+/// Takes memory until pieces of this size are not left.
+fn all_memory(piece: usize) -> Vec<Vec<u8>> {
+    let mut all = Vec::with_capacity(1000);
+    let mut size = 1 << 30;
+    while size >= piece {
+        let mut more = Vec::new();
+        match more.try_reserve_exact(size) {
+            Ok(()) => all.push(more),
+            Err(_) => size /= 2,
+        }
+    }
+    all
+}
 
 #[test]
 fn a_constructor_without_memory_returns_an_error() {

@@ -241,10 +241,8 @@ impl Events<'_> {
         loop {
             let is_late = self.sleep.is_over();
             if is_late {
-                match self.late.checked_sub(1) {
-                    None => return Ok(None),
-                    Some(late) => self.late = late,
-                }
+                let Some(late) = self.late.checked_sub(1) else { return Ok(None) };
+                self.late = late;
             }
             if let Some(event) = take(&self.channel)? {
                 return Ok(Some(event));

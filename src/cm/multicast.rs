@@ -188,6 +188,9 @@ where
                 let asked = format!("this id joined {} already: leave it first", address.ip());
                 Err(Error::os(verb, libc::EADDRINUSE, asked))
             }
+            Err(libc::ENOSYS) if self.core.id.is_iwarp() => {
+                Err(Error::os(verb, libc::ENOSYS, "iWARP has no multicast groups"))
+            }
             Err(errno) => Err(Error::os(verb, errno, address.to_string())),
         }
     }
@@ -250,8 +253,8 @@ impl<S: CmState> CmId<Udp, S> {
     /// # Errors
     /// - [`Cm`](ErrorKind::Cm): the group cannot be joined.
     /// - [`TimedOut`](ErrorKind::TimedOut).
-    /// - [`Os`](ErrorKind::Os): EADDRINUSE if this id joined the group already, on any port, or the
-    ///   errno of the verb.
+    /// - [`Os`](ErrorKind::Os): EADDRINUSE if this id joined the group already, on any port, ENOSYS
+    ///   on iWARP, or the errno of the verb.
     ///
     /// EOPNOTSUPP, as errno or as status, means that the subnet manager of an InfiniBand fabric
     /// does not support send-only members.

@@ -19,7 +19,7 @@ use super::state::{
 use super::table::Waiting;
 use super::waits::{Awaited, Progress, Waits, finish};
 use crate::allows::{Allows, call};
-use crate::sys::cm::to_c;
+use crate::sys::cm::{AF_IB, to_c};
 use crate::terms::error::{Error, Refused};
 
 const ADDR: &str = "rdma_resolve_addr";
@@ -32,7 +32,7 @@ fn milliseconds(timeout: Duration) -> i32 {
 
 /// The requested address, and a hint.
 fn asked(address: SocketAddr, errno: c_int) -> String {
-    if errno == libc::ENODEV && address.ip().is_loopback() {
+    if matches!(errno, libc::ENODEV | libc::EINVAL) && address.ip().is_loopback() {
         return format!("{address}: no RDMA device has it; use the address of a network interface");
     }
     if errno == libc::ENODEV {
@@ -121,12 +121,26 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         mut self,
         peer: sockaddr_storage,
         timeout: Duration,
-        asked: impl FnOnce(c_int) -> String,
+        asked: impl Fn(c_int) -> String,
     ) -> Result<CmId<PS, ResolvingAddr, M>, Refused<CmId<PS, Bound, M>>> {
         match self.core.id.resolve_addr(peer, milliseconds(timeout)) {
             Ok(()) => Ok(self.to()),
-            Err(errno) => Err(Refused::new(self.to(), Error::os(ADDR, errno, asked(errno)))),
+            Err(errno) => {
+                let why = self.of_another_family(peer).filter(|_| errno == libc::EINVAL);
+                let asked = why.map_or_else(|| asked(errno), |why| asked(0) + &why);
+                Err(Refused::new(self.to(), Error::os(ADDR, errno, asked)))
+            }
         }
+    }
+
+    /// The hint that the id is bound to another family, if it is.
+    fn of_another_family(&self, peer: sockaddr_storage) -> Option<String> {
+        let ip = self.local_addr().map(|own| (to_c(own).ss_family, own.to_string()));
+        let ib = || self.local_ib_addr().map(|own| (AF_IB, own.to_string()));
+        let (family, own) = ip.or_else(ib)?;
+        (family != peer.ss_family).then(|| {
+            format!(": the id is bound to {own}; use an unbound id, or one of the peer's family")
+        })
     }
 }
 
@@ -141,9 +155,10 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// - [`TimedOut`](crate::ErrorKind::TimedOut): the kernel has not reported a time-out a second
     ///   later.
     /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address.
-    ///   ENETUNREACH: this machine has no route to it. ENODEV: no RDMA device reaches it. The id
-    ///   may not be bound to an address then: [`local_addr`](Self::local_addr) is `None`, and
-    ///   [`listen`](Self::listen) listens on any address on Linux, and fails on a fabric.
+    ///   EINVAL: the id is bound to an address of another family. ENETUNREACH: this machine has no
+    ///   route to it. ENODEV: no RDMA device reaches it. The id may not be bound to an address
+    ///   then: [`local_addr`](Self::local_addr) is `None`, and [`listen`](Self::listen) listens on
+    ///   any address on Linux, and fails on a fabric.
     #[doc(alias = "rdma_resolve_addr")]
     pub fn resolve_addr(
         self,

@@ -173,10 +173,8 @@ const VERB: &str = "ibv_alloc_pd";
 /// Returns a number that no other protection domain of this process has.
 fn mint() -> Result<u32, Error> {
     global! { static NEXT: AtomicU64 = AtomicU64::new(1); }
-    match ids::mint_below(&NEXT, u32::MAX.into()) {
-        Some(id) => Ok(id as u32),
-        None => Err(Error::os(VERB, libc::ENOSPC, "protection domain ids are used up")),
-    }
+    let id = ids::mint_below(&NEXT, u32::MAX.into()).map(|id| id as u32);
+    id.ok_or_else(|| Error::os(VERB, libc::ENOSPC, "protection domain ids are used up"))
 }
 
 impl_debug!([L: Threads] ProtectionDomain<L>, |it|

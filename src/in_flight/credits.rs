@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::cold::cold_path;
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters};
 use crate::in_flight::stale::StaleCredits;
-use crate::in_flight::{InFlight, QueueState, entry_in, state};
+use crate::in_flight::{InFlight, QueueState, Room, entry_in, state};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
@@ -57,7 +57,7 @@ impl<E: Entry> InFlight<E> for Credits<E> {
     fn open(
         counters: &Arc<QueueCounters>,
         direction: usize,
-        depth: u32,
+        (depth, _): Room,
         stale: StaleCredits,
     ) -> Self {
         let depth = depth.saturating_sub(stale.total()).min(DEEPEST);

@@ -26,6 +26,7 @@ pub(crate) mod stale;
 mod tests;
 pub(crate) mod uncounted;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::counters::budget::Claims;
@@ -49,6 +50,12 @@ pub trait SendMode {
 
 /// The most work requests of a chain that a macro posts.
 pub(crate) const MOST: u32 = 128;
+
+/// The memory of a ring. A new one needs `ring::slots` of them, and allocates those that it lacks.
+pub(crate) type Slots = Vec<Cell<usize>>;
+
+/// The depth of an in-flight table, and memory for it.
+pub(crate) type Room = (u32, Slots);
 
 /// The common state of the in-flight tables.
 #[doc(hidden)]
@@ -119,13 +126,18 @@ pub trait InFlight<E: Entry>: Sized {
     /// The position and the names of the entries of a list in progress.
     type Cursor: Copy;
 
-    /// Creates an in-flight table of `depth` work requests of a direction, less the stale credits.
+    /// Creates an in-flight table of `room` work requests of a direction, less the stale credits.
     fn open(
         counters: &Arc<QueueCounters>,
         direction: usize,
-        depth: u32,
+        room: Room,
         stale: StaleCredits,
     ) -> Self;
+
+    /// The slots of this table, for `open` of its successor.
+    fn take_slots(&mut self) -> Slots {
+        Slots::new()
+    }
 
     fn state(&self) -> &QueueState;
 

@@ -66,7 +66,7 @@ impl RingRun {
         let counters = QueueCounters::new(1).unwrap();
         let mut withheld = StaleCredits::default();
         withheld.add(old, stale, DEPTH);
-        let mut ring = Ring::open(&counters, SEND, DEPTH, withheld);
+        let mut ring = Ring::open(&counters, SEND, (DEPTH, Vec::new()), withheld);
         // In steps, because each is a number of work requests that were posted.
         (1..4)
             .map(|quarter| quarter << 30)
@@ -312,7 +312,8 @@ fn credits_are_a_count() {
         let (old, stale) = (QueueCounters::new(1).unwrap(), dice.below(DEPTH));
         let mut withheld = StaleCredits::default();
         withheld.add(&old, stale, DEPTH);
-        let mut credits: Credits<Buf> = Credits::open(&counters, RECEIVE, DEPTH, withheld);
+        let mut credits: Credits<Buf> =
+            Credits::open(&counters, RECEIVE, (DEPTH, Vec::new()), withheld);
         credits.begin_at(begin);
         // The entries of other queues, and the work requests of this one.
         let (mut others, mut posted, mut outstanding, mut depth) = (0, begin, 0, DEPTH - stale);
@@ -394,7 +395,7 @@ fn a_rejected_post_reports_too_little_room() {
     let counters = QueueCounters::without_ring(1).unwrap();
     counters.share(RECEIVE, &budget);
     let mut credits: Credits<Buf> =
-        Credits::open(&counters, RECEIVE, DEPTH, StaleCredits::default());
+        Credits::open(&counters, RECEIVE, (DEPTH, Vec::new()), StaleCredits::default());
     assert_eq!(credits.why_full(2), PostErrorKind::CqFull { asked: 2, room: 1 });
     assert_eq!(credits.why_full(DEPTH + 1), PostErrorKind::QueueFull { asked: 6, room: 5 });
 }
@@ -404,7 +405,7 @@ fn a_rejected_post_reports_too_little_room() {
 fn an_uncounted_table_counts_nothing() {
     let counters = QueueCounters::shared(1, 1).unwrap();
     let mut table: Uncounted<Buf> =
-        Uncounted::open(&counters, RECEIVE, DEPTH, StaleCredits::default());
+        Uncounted::open(&counters, RECEIVE, (DEPTH, Vec::new()), StaleCredits::default());
     for n in [1, DEPTH, DEPTH + 1, i32::MAX as u32] {
         assert!(table.spend(n) && table.look_and_spend(n) && table.has_room(n));
         table.take_back(n);

@@ -17,7 +17,7 @@ use crate::cold::cold_path;
 use crate::counters::queue_counters::{QueueCounters, SEND};
 use crate::in_flight::released::Released;
 use crate::in_flight::stale::StaleCredits;
-use crate::in_flight::{InFlight, MOST, QueueState, Until, entry_in, state};
+use crate::in_flight::{InFlight, MOST, QueueState, Room, Slots, Until, entry_in, state};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
@@ -198,6 +198,11 @@ impl<E: Entry> Ring<E> {
     }
 }
 
+/// The number of slots of a ring: a list that starts at the last one uses those behind it.
+pub(crate) fn slots(depth: u32) -> usize {
+    2 * (depth + 1 + MOST).next_power_of_two() as usize
+}
+
 impl<E: Entry> InFlight<E> for Ring<E> {
     const MARKED: bool = false;
     /// The slot and its wr_id.
@@ -207,11 +212,11 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     fn open(
         counters: &Arc<QueueCounters>,
         direction: usize,
-        depth: u32,
+        (depth, mut slots): Room,
         stale: StaleCredits,
     ) -> Self {
-        let len = (depth + 1 + MOST).next_power_of_two();
-        let slots = vec![Cell::new(word::NONE); 2 * len as usize];
+        slots.clear();
+        slots.resize(self::slots(depth), Cell::new(word::NONE));
         let first = Name { id: word::of_ring(counters.ring_tag()), sequence: 0 };
         let cap = depth.saturating_sub(stale.total());
         let mut ring = Ring {
@@ -219,13 +224,17 @@ impl<E: Entry> InFlight<E> for Ring<E> {
             oldest: first,
             at: slots.as_ptr(),
             state: QueueState::new(counters, direction, cap as i32, stale),
-            mask: len - 1,
+            mask: slots.len() as u32 / 2 - 1,
             slots,
             is_poisoned: false,
             _entries: PhantomData,
         };
         ring.measure();
         ring
+    }
+
+    fn take_slots(&mut self) -> Slots {
+        std::mem::take(&mut self.slots)
     }
 
     #[inline(always)]

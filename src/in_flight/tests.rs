@@ -26,7 +26,7 @@ fn pool() -> crate::Pool {
 
 /// An in-flight table of sends.
 fn open<L: InFlight<Buf>>(counters: &Arc<QueueCounters>) -> L {
-    L::open(counters, SEND, DEPTH, StaleCredits::default())
+    L::open(counters, SEND, (DEPTH, Vec::new()), StaleCredits::default())
 }
 
 /// An in-flight table of sends, after an earlier one whose entries may still complete.
@@ -34,7 +34,7 @@ fn open_after<L: InFlight<Buf>>(old: &Arc<QueueCounters>, entries: u32) -> L {
     old.attached();
     let mut stale = StaleCredits::default();
     stale.add(old, entries, DEPTH);
-    L::open(&QueueCounters::new(1).unwrap(), SEND, DEPTH, stale)
+    L::open(&QueueCounters::new(1).unwrap(), SEND, (DEPTH, Vec::new()), stale)
 }
 
 /// Spends like a post: if there is no room, it reads what has completed and tries again.
@@ -346,7 +346,8 @@ fn a_word_without_a_buffer() {
 fn a_ring_has_slots_beyond_its_depth() {
     let counters = QueueCounters::new(1).unwrap();
     for depth in [1, 5, MOST - 1, MOST, MOST + 1, 2 * MOST, 3 * MOST - 1, 3 * MOST] {
-        let ring: Ring<Buf> = Ring::open(&counters, SEND, depth, StaleCredits::default());
+        let ring: Ring<Buf> =
+            Ring::open(&counters, SEND, (depth, Vec::new()), StaleCredits::default());
         assert!(ring.mask >= depth + MOST && ring.mask / 2 < depth + MOST, "{depth}");
     }
 }
@@ -529,7 +530,7 @@ fn claims_go_on_where_counts_wrap() {
     let claims = counters.claims(RECEIVE).unwrap();
     claims.begin_at(u32::MAX - 3);
     let mut credits: Credits<Buf> =
-        Credits::open(&counters, RECEIVE, DEPTH, StaleCredits::default());
+        Credits::open(&counters, RECEIVE, (DEPTH, Vec::new()), StaleCredits::default());
     credits.begin_at(u32::MAX - 3);
     for round in 0..8 {
         assert_eq!((credits.room(), budget.free()), (DEPTH.min(6), 6), "round {round}");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::counters::queue_counters::QueueCounters;
 use crate::counters::type_tag;
 use crate::in_flight::stale::StaleCredits;
-use crate::in_flight::{InFlight, QueueState, entry_in, state};
+use crate::in_flight::{InFlight, QueueState, Room, entry_in, state};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
@@ -29,7 +29,7 @@ impl<E: Entry> InFlight<E> for Uncounted<E> {
     type Cursor = ();
     state!();
 
-    fn open(counters: &Arc<QueueCounters>, direction: usize, _: u32, stale: StaleCredits) -> Self {
+    fn open(counters: &Arc<QueueCounters>, direction: usize, _: Room, stale: StaleCredits) -> Self {
         let state = QueueState::new(counters, direction, i32::MAX, stale);
         Uncounted { state, is_poisoned: false, _entries: PhantomData }
     }

@@ -160,7 +160,6 @@ impl<C> Buf<C> {
     /// If `n` is 0, the buffer returns to its pool. Each handle takes a header of two cache lines,
     /// which is reused after the handle is dropped. If there is no memory for a new header the
     /// process aborts, as when a `Vec` grows.
-    /// one the process ends, as it does when a `Vec` grows.
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -416,7 +416,8 @@ impl<C> Slab<C> {
         let mut blocks = lock(blocks);
         kept.close().chain(self.free_list.close()).for_each(|slot| blocks.give(self.index(slot)));
         blocks.is_closed = true;
-        blocks.spare()
+        // (Without slots, if the program's function for their contexts panicked.)
+        blocks.spare().min(self.count())
     }
 
     /// Subtracts `parts` from the count, and frees the slab with the last part.

@@ -284,10 +284,7 @@ impl<P: Profile> SendQueue<P> {
     /// Returns the entries that the in-flight table stores, when the queue is gone or reset.
     #[inline]
     pub(crate) fn release_all(&mut self) -> Vec<P::Entry> {
-        match self.in_flight.release(Until::End) {
-            Some(released) => released.collect(),
-            None => Vec::new(),
-        }
+        self.in_flight.release(Until::End).map(Iterator::collect).unwrap_or_default()
     }
 
     /// The number of posted work requests whose entry is in the wr_id, so that the counters count

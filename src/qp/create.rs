@@ -2,18 +2,21 @@
 
 #![allow(unsafe_code)] // two verbs
 
+use std::mem::take;
 use std::ptr;
 use std::sync::Arc;
 
 use super::depth::{CreatedWith, Depth, QpCreateFlags, With};
 use super::{Aside, Core, QueuePair, counters, srd};
+use crate::cold::reserve;
 use crate::completion::CqHandle;
 use crate::completion::attachments::Share;
 use crate::completion::booking::CqShared;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE, SEND};
 use crate::device::{Context, ProtectionDomain, Protocol};
+use crate::in_flight::ring::slots;
 use crate::in_flight::stale::StaleCredits;
-use crate::in_flight::{InFlight, SendMode};
+use crate::in_flight::{InFlight, SendMode, Slots};
 use crate::post::queue::{Queue, SendInFlight};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile, Signals};
 use crate::srq::SrqCore;
@@ -86,10 +89,7 @@ pub(crate) fn create<T: Transport, P: Profile>(
     };
     let mut init = ibv_qp_init_attr {
         send_cq: send_cq.handle().as_ptr(),
-        recv_cq: match is_initiator {
-            true => ptr::null_mut(),
-            false => recv_cq.handle().as_ptr(),
-        },
+        recv_cq: if is_initiator { ptr::null_mut() } else { recv_cq.handle().as_ptr() },
         srq: srq.map_or(ptr::null_mut(), |srq| srq.as_ptr()),
         cap: ibv_qp_cap {
             max_send_wr: sends,
@@ -178,6 +178,8 @@ pub(crate) fn create<T: Transport, P: Profile>(
 /// of its sends and receives. Dropping it releases the room.
 pub(super) struct Booking<'a> {
     counters: Arc<QueueCounters>,
+    /// For the ring of its sends. It is allocated before the queue pair exists.
+    slots: Slots,
     ends: [&'a Arc<CqShared>; 2],
     is_used: bool,
 }
@@ -192,7 +194,10 @@ impl<'a> Booking<'a> {
         if pd.context().provider() == Provider::Siw {
             counters.set_siw();
         }
-        let booking = Booking { counters, ends, is_used: false };
+        let count = if SendInFlight::<P>::MARKED { 0 } else { slots(sends - SENTINEL) };
+        let asked = || format!("no memory for the entries of max_send_wr {sends}");
+        let slots = reserve(count).map_err(|_| Error::os(VERB, libc::ENOMEM, asked()))?;
+        let booking = Booking { counters, slots, ends, is_used: false };
         if Arc::ptr_eq(send, recv) {
             send.attach(VERB, &booking.counters, [sends, receives], Share::Both)?;
         } else {
@@ -314,8 +319,9 @@ impl<P: Profile> Core<P> {
         booking.is_used = true;
         let (counters, [send_cq, recv_cq]) =
             (booking.counters.clone(), booking.ends.map(Arc::clone));
-        let sends = SendInFlight::<P>::open(&counters, SEND, depth.send, StaleCredits::default());
-        let receives = InFlight::open(&counters, RECEIVE, depth.recv, StaleCredits::default());
+        let (sends, receives) = ((depth.send, take(&mut booking.slots)), (depth.recv, Vec::new()));
+        let sends = SendInFlight::<P>::open(&counters, SEND, sends, StaleCredits::default());
+        let receives = InFlight::open(&counters, RECEIVE, receives, StaleCredits::default());
         let qp = handle.as_ptr();
         let aside = Box::new(Aside {
             counters,

@@ -64,7 +64,7 @@ impl<P: Profile> Core<P> {
             }
         }
         let counters = self.counters.clone();
-        let in_flight = InFlight::open(&counters, SEND, 0, StaleCredits::default());
+        let in_flight = InFlight::open(&counters, SEND, (0, Vec::new()), StaleCredits::default());
         let empty = Queue::new(self.send.object, in_flight);
         let rest = Dropped::<P> {
             handle: self.handle.take(),

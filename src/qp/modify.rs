@@ -254,8 +254,9 @@ impl<P: Profile> Core<P> {
         let sends = self.send.in_flight.keep_stale(&old, depth.send);
         let receives = self.recv.in_flight.keep_stale(&old, depth.recv);
         let entries = self.send.release_all();
-        self.send.in_flight = InFlight::open(&self.aside.counters, SEND, depth.send, sends);
-        self.recv.in_flight = InFlight::open(&self.aside.counters, RECEIVE, depth.recv, receives);
+        let (new, room) = (&self.aside.counters, (depth.send, self.send.in_flight.take_slots()));
+        self.send.in_flight = InFlight::open(new, SEND, room, sends);
+        self.recv.in_flight = InFlight::open(new, RECEIVE, (depth.recv, Vec::new()), receives);
         self.send_cq.renew(&old, &self.counters);
         if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
             self.recv_cq.renew(&old, &self.counters);

@@ -146,7 +146,8 @@ impl<L: Threads> ProtectionDomain<L> {
             number,
             _cq: completes_into,
         };
-        let in_flight = InFlight::open(&core.counters, RECEIVE, buffers, StaleCredits::default());
+        let room = (buffers, Vec::new());
+        let in_flight = InFlight::open(&core.counters, RECEIVE, room, StaleCredits::default());
         Ok(SharedReceiveQueue {
             queue: Queue { own: SlabAddress(feed.slab), ..Queue::new(core.as_ptr(), in_flight) },
             core: Arc::new(core),

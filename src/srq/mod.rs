@@ -255,10 +255,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         let can =
             DeviceCap::from_bits_retain(limits.device_cap_flags).contains(DeviceCap::SRQ_RESIZE);
         // If the program counts the receives, each of them may be outstanding.
-        let posted = match E::OWNED {
-            true => self.recvs_outstanding(),
-            false => self.query()?.max_wr as usize,
-        };
+        let posted =
+            if E::OWNED { self.recvs_outstanding() } else { self.query()?.max_wr as usize };
         let asked = || match can {
             true => format!("max_wr {max_wr}, {posted} receives outstanding"),
             false => format!("max_wr {max_wr}, the device does not support SRQ_RESIZE"),

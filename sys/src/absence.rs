@@ -7,6 +7,7 @@
 use std::ffi::c_int;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 #[cfg(feature = "cm")]
@@ -56,6 +57,12 @@ impl Place<'_> {
         }
         if errno == libc::ELIBACC {
             return Some(no_library(wanted));
+        }
+        // If its file has a wrong number, librdmacm leaves the errno of an earlier attempt.
+        #[cfg(feature = "cm")]
+        if matches!((wanted, errno), (Wanted::Cm, libc::ENOMEM)) {
+            let absence = self.node("rdma_cm", "rdma_cm");
+            return absence.filter(|absence| matches!(absence, Absence::Stale { .. }));
         }
         let may_be_absent =
             [0, libc::ENODEV, libc::ENOSYS, libc::ENOENT, libc::EACCES, libc::EPERM];
@@ -121,11 +128,25 @@ impl Place<'_> {
         has("infiniband_verbs", node) && !has("infiniband", device)
     }
 
-    /// Explains why this process cannot open a file, if it cannot.
+    /// Whether a file has another number than the kernel's device.
+    fn is_of_another(&self, node: &str, file: &File) -> bool {
+        let number =
+            |class| fs::read_to_string(Path::new(self.sys).join(class).join(node).join("dev"));
+        let number = number("infiniband_verbs").or_else(|_| number("misc"));
+        let (Ok(number), Ok(found)) = (number, file.metadata()) else { return false };
+        number.trim() != format!("{}:{}", libc::major(found.rdev()), libc::minor(found.rdev()))
+    }
+
+    /// Explains why this process cannot use a file, if it cannot.
     fn node(&self, device: &str, node: &str) -> Option<Absence> {
         let path = Path::new(self.dev).join(node);
-        let opened = OpenOptions::new().read(true).write(true).open(&path);
-        match opened.err()?.raw_os_error()? {
+        let error = match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(file) if self.is_of_another(node, &file) => {
+                return Some(Absence::Stale { path, device: device.to_owned() });
+            }
+            opened => opened.err()?,
+        };
+        match error.raw_os_error()? {
             errno if is_of_files(errno) => Some(too_many_files()),
             libc::ENOENT | libc::ENOTDIR => Some(Absence::Node { path, device: device.to_owned() }),
             // The class `infiniband` shows only the devices of this network namespace.
@@ -287,6 +308,33 @@ mod tests {
         assert_eq!(tree.why(Wanted::Cm, libc::ENOENT), node);
         tree.write("dev/rdma_cm", "");
         assert_eq!(tree.why(Wanted::Cm, libc::ENOMEM), None, "the errno is the explanation");
+    }
+
+    /// A container that is older than the loaded driver has files with old numbers.
+    #[test]
+    fn a_file_of_another_device_is_named() {
+        let tree = Tree::new("stale");
+        let stale = |node: &str, device: &str| {
+            Some(Absence::Stale { path: tree.0.join("dev").join(node), device: device.into() })
+        };
+        tree.write("sys/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
+        for file in ["uverbs0", "rdma_cm"] {
+            std::os::unix::fs::symlink("/dev/null", tree.0.join("dev").join(file)).unwrap();
+        }
+        // The number of /dev/null, and others.
+        for (number, is_stale) in [("1:3\n", false), ("1:5\n", true), ("231:192\n", true)] {
+            tree.write("sys/infiniband_verbs/uverbs0/dev", number);
+            tree.write("sys/misc/rdma_cm/dev", number);
+            let why = tree.why(Wanted::Device("rxe0"), libc::ENOENT);
+            assert_eq!(why, stale("uverbs0", "rxe0").filter(|_| is_stale), "{number}");
+            #[cfg(feature = "cm")]
+            for errno in [libc::ENOENT, libc::ENOMEM] {
+                let why = tree.why(Wanted::Cm, errno);
+                assert_eq!(why, stale("rdma_cm", "rdma_cm").filter(|_| is_stale), "{number}");
+            }
+        }
+        let text = stale("uverbs0", "rxe0").unwrap().to_string();
+        assert!(text.contains("uverbs0 is not the file of rxe0"), "{text}");
     }
 
     /// libibverbs fails with ENOSYS if this process can open no file, and returns an empty list if

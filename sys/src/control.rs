@@ -158,10 +158,7 @@ pub struct Control {
 
 /// The errno of this thread's last failed C call, never 0.
 pub fn errno() -> c_int {
-    match std::io::Error::last_os_error().raw_os_error() {
-        Some(code) if code != 0 => code,
-        _ => libc::EIO,
-    }
+    std::io::Error::last_os_error().raw_os_error().filter(|&code| code != 0).unwrap_or(libc::EIO)
 }
 
 pub fn created<T>(object: *mut T) -> Created<T> {

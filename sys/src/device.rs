@@ -12,6 +12,7 @@ use super::handle::Context;
 use super::query::index_of_device;
 use super::siw;
 use super::types::*;
+use crate::libraries::VERBS;
 use crate::sync::{Mutex, MutexGuard, global, lock};
 
 // Whether a device was opened. From then on memory may be registered.
@@ -39,7 +40,7 @@ pub fn fork_init() -> Result<(), c_int> {
         return Ok(());
     }
     if *opened {
-        return Err(libc::EINVAL);
+        return Err(if VERBS.is_here() { libc::EINVAL } else { libc::ELIBACC });
     }
     // SAFETY: nothing was opened, and the lock is held, so no other thread reads or writes the
     // state that the verb writes.
@@ -64,9 +65,7 @@ pub fn open(wanted: &str) -> Result<Option<Context>, c_int> {
 fn open_if(is_wanted: impl Fn(*mut ibv_device) -> bool) -> Result<Option<Context>, c_int> {
     // SAFETY: the device is in a list that is not freed before the call returns.
     let open = |device| unsafe { raw::ibv_open_device(device) };
-    let Some(context) = open_from(&OPENED, List::get, is_wanted, open)? else {
-        return Ok(None);
-    };
+    let Some(context) = open_from(&OPENED, List::get, is_wanted, open)? else { return Ok(None) };
     // SAFETY: the context was just opened, and has no other owner.
     let context = unsafe { Context::new(context, &LIBIBVERBS, Default::default()) };
     // Query it now, while the device exists: a removed device has no provider.

@@ -86,9 +86,7 @@ pub(crate) unsafe fn query_gid_table(
         // of this size.
         let found =
             unsafe { query(context, entries.as_mut_ptr(), most, 0, size_of::<ibv_gid_entry>()) };
-        let Ok(found) = usize::try_from(found) else {
-            return Err((-found) as c_int);
-        };
+        let Ok(found) = usize::try_from(found) else { return Err((-found) as c_int) };
         entries.truncate(found);
         return Ok(entries);
     }
@@ -129,10 +127,8 @@ impl Files {
         // The kernel has one name for the first two types; the link layer distinguishes them.
         let gid_type = match read(format!("gid_attrs/types/{index}")).as_deref().map(str::trim) {
             Ok("RoCE v2") => ROCE_V2,
-            _ => match read("link_layer".into()).as_deref().map(str::trim) {
-                Ok("Ethernet") => ROCE_V1,
-                _ => IB,
-            },
+            _ if read("link_layer".into()).is_ok_and(|layer| layer.trim() == "Ethernet") => ROCE_V1,
+            _ => IB,
         };
         let device = read(format!("gid_attrs/ndevs/{index}")).unwrap_or_default();
         let name = std::ffi::CString::new(device.trim()).unwrap_or_default();

@@ -611,6 +611,23 @@ fn a_group_has_members_on_every_device() {
     }
 }
 
+/// As on Linux (`cma.c`, `rdma_join_multicast`).
+#[test]
+fn iwarp_has_no_groups() {
+    let fabric = Fabric::with(World::iwarp());
+    let device = fabric.open_device();
+    let id = CmId::<Udp, _>::on(&fabric).unwrap().bind_addr(of(&fabric, &device)).unwrap();
+    let mut id = id.on_device().unwrap();
+    let at: SocketAddr = "239.77.0.1:1".parse().unwrap();
+    for error in [
+        id.join_multicast(at, long()).unwrap_err(),
+        id.join_multicast(Join::<SendOnlyFullMember>::new(at), long()).unwrap_err(),
+    ] {
+        assert_eq!(error.errno(), Some(libc::ENOSYS), "{error}");
+        assert!(error.to_string().contains("iWARP has no multicast groups"), "{error}");
+    }
+}
+
 /// The answer to a join is found in time behind any number of other events.
 #[test]
 fn a_group_is_joined_behind_many_events() {

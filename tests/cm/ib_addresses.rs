@@ -103,6 +103,15 @@ fn address_families_are_separate() {
     let by_ip = id::<Tcp>(&fabric).bind_addr((ip, 7).into()).unwrap().listen(1).unwrap();
     id::<Udp>(&fabric).bind_ib_addr(IbAddr::new(gid, 7)).unwrap();
     drop(listening);
+    // A bound id resolves addresses of its family.
+    let by_any = id::<Tcp>(&fabric).bind_addr("[::]:0".parse().unwrap()).unwrap();
+    let bound = id::<Tcp>(&fabric).bind_ib_addr(IbAddr::new(gid, 9)).unwrap();
+    let text = format!("bound to {}; ", IbAddr::new(gid, 9));
+    let refused = bound.resolve_addr("[::1]:7".parse().unwrap(), long()).unwrap_err();
+    assert!(refused.to_string().contains(&text), "{refused}");
+    let refused = by_any.resolve_ib_addr(IbAddr::new(gid, 7), long()).unwrap_err();
+    assert!(refused.to_string().contains("bound to [::]:"), "{refused}");
+    assert_eq!(refused.error.errno(), Some(libc::EINVAL));
     let route = |id: CmId<Tcp, AddrResolved>| id.resolve_route(long()).unwrap();
     let ask = |id: CmId<Tcp, RouteResolved>| {
         let ep = id.create_ep::<DefaultProfile>(None, DEPTH).unwrap();

@@ -141,11 +141,42 @@ fn a_bound_id_resolves_only_addresses_of_its_family() {
         let id = CmId::<Tcp, _>::on(&fabric).unwrap().bind_addr(bound.parse().unwrap()).unwrap();
         let refused = id.resolve_addr(to.parse().unwrap(), Duration::ZERO).unwrap_err();
         assert_eq!(refused.error.errno(), Some(libc::EINVAL), "{bound}, {to}");
-        let id = refused.into_object();
+        let (id, error) = refused.into_parts();
+        let says = format!("{to}: the id is bound to {}; ", id.local_addr().unwrap());
+        assert!(error.to_string().contains(&says), "{error}");
         assert!(id.local_addr().is_some() && id.peer_addr().is_none());
         if bound != "10.0.0.1:0" {
             continue;
         }
         id.resolve_addr("10.0.0.1:7471".parse().unwrap(), long()).unwrap();
+    }
+}
+
+/// Without an address of a family, the machine has no route to another one (`addr.c`,
+/// `addr6_resolve`). No interface has a mapped address (`rdma_find_ndev_for_src_ip_rcu`).
+#[test]
+fn a_fabric_has_addresses_of_one_family() {
+    let group = ["239.77.0.1:5", "[ff02::1]:5"];
+    for (world, own, [same, other]) in [
+        (World::ipv4(), "10.0.0.1:7", group),
+        (World::iwarp(), "10.0.0.1:7", group),
+        (World::infiniband(), "10.0.0.1:7", group),
+        (World::ipv6(), "[fd00::1]:7", [group[1], group[0]]),
+    ] {
+        let fabric = Fabric::with(world);
+        let _device = fabric.open_device();
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let id = || CmId::<Tcp, _>::on(&fabric).unwrap();
+        for to in [own, same] {
+            let id = id().resolve_addr(at(to), long()).unwrap();
+            assert_eq!(id.local_addr().map(|own| own.ip()), Some(at(own).ip()), "{to}");
+        }
+        for to in [other, "[::ffff:10.0.0.1]:7", "[::ffff:239.77.0.1]:5"] {
+            let refused = id().resolve_addr(at(to), long()).unwrap_err();
+            assert_eq!(refused.error.errno(), Some(libc::ENETUNREACH), "{refused}");
+            assert_eq!(refused.into_object().local_addr(), None);
+        }
+        let refused = id().bind_addr(at("[::ffff:10.0.0.1]:7")).unwrap_err();
+        assert_eq!(refused.error.errno(), Some(libc::EADDRNOTAVAIL), "{refused}");
     }
 }

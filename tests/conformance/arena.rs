@@ -568,3 +568,23 @@ fn arenas_in_the_programs_own_memory() {
     let error = p.pd.create_arena(64, 1 << 31).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Limit { what: "number of buffers", .. }));
 }
+
+/// The region is deregistered, and the contexts are dropped.
+#[test]
+fn a_context_that_panics_leaves_nothing() {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let made = std::sync::Arc::new(());
+    for bad in [0, 3, 7] {
+        let context = |i| match i == bad {
+            true => resume_unwind(Box::new("on purpose")),
+            false => made.clone(),
+        };
+        let arena = AssertUnwindSafe(|| pd.arena(8).contexts(context).create(4096).map(drop));
+        let pool = AssertUnwindSafe(|| pd.pool(64).contexts(context).create(8).map(drop));
+        assert!(catch_unwind(arena).is_err() && catch_unwind(pool).is_err());
+    }
+    assert_eq!(std::sync::Arc::strong_count(&made), 1);
+    pd.destroy().unwrap();
+}

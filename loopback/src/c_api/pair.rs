@@ -124,9 +124,7 @@ unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_q
     // An XRC initiator has no receive completion queue.
     let no_receives = transport == Transport::XrcSend && asked.recv_cq.is_null();
     let recv_cq = if no_receives { send_cq } else { recv_cq };
-    let (Some(send_cq), Some(recv_cq)) = (send_cq, recv_cq) else {
-        return Err(libc::EINVAL);
-    };
+    let (Some(send_cq), Some(recv_cq)) = (send_cq, recv_cq) else { return Err(libc::EINVAL) };
     if srq.is_none() && !asked.srq.is_null() {
         return Err(libc::EINVAL);
     }
@@ -252,10 +250,7 @@ pub(super) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
 
 /// `efadv_query_ah`.
 pub(super) fn ah_number(state: &mut State, ah: u32) -> Verb<u16> {
-    match state.world.srd {
-        Some(_) => Ok(state.srd_number_of(ah)),
-        None => Err(libc::EOPNOTSUPP),
-    }
+    state.world.srd.map(|_| state.srd_number_of(ah)).ok_or(libc::EOPNOTSUPP)
 }
 
 pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Verb {

@@ -61,12 +61,12 @@ fn stands_for_any(ip: IpAddr) -> bool {
 impl State {
     /// Whether this machine has a route to an address.
     fn has_route(&self, to: SocketAddr) -> bool {
-        let is_in_network = match (to.ip().to_canonical(), self.world.link) {
-            (IpAddr::V4(ip), Link::Ipv4 | Link::InfiniBand | Link::Iwarp) => ip.octets()[0] == 10,
-            (IpAddr::V6(ip), Link::Ipv6) => ip.octets()[0] == 0xfd,
-            _ => false,
+        let is_in_network = match (to.ip(), self.world.link) {
+            (IpAddr::V6(ip), Link::Ipv6) => matches!(ip.octets()[0], 0xfd | 0xff),
+            (IpAddr::V6(_), _) | (_, Link::Ipv6) => false,
+            (IpAddr::V4(ip), _) => matches!(ip.octets()[0], 10 | 224..=239),
         };
-        is_in_network || is_infiniband(to) || to.ip().is_multicast() || stands_for_any(to.ip())
+        is_in_network || is_infiniband(to) || stands_for_any(to.ip())
     }
 
     /// The IP address of a device.
@@ -89,9 +89,7 @@ impl State {
     /// The working device with this IP address. On InfiniBand a GID also selects its device, as in
     /// native addresses.
     pub(super) fn device_with(&self, ip: IpAddr) -> Option<u32> {
-        self.there().find(|&device| {
-            self.ip_of(device) == ip.to_canonical() || self.gid_of(device) == Some(ip)
-        })
+        self.there().find(|&device| self.ip_of(device) == ip || self.gid_of(device) == Some(ip))
     }
 
     /// The device's GID, in a world that may use native InfiniBand addresses.
@@ -217,7 +215,7 @@ impl State {
             if stands_for_any(at.ip()) || stands_for_any(theirs.ip()) {
                 return Err(libc::EADDRNOTAVAIL);
             }
-            if at.ip().to_canonical() == theirs.ip().to_canonical() {
+            if at.ip() == theirs.ip() {
                 return Err(libc::EADDRINUSE);
             }
         }
@@ -233,7 +231,8 @@ impl State {
         let id = self.id_in(number, &[Phase::Idle, Phase::Bound])?;
         let (bound, local) = (id.device, id.local);
         // An id is bound to a family (`cma.c`, `resolve_prepare_src`).
-        if local.is_some_and(|local| local.is_ipv4() != to.is_ipv4()) {
+        let family = |at: SocketAddr| (at.is_ipv4(), is_infiniband(at));
+        if local.is_some_and(|local| family(local) != family(to)) {
             return Err(libc::EINVAL);
         }
         let there = self.device_with(to.ip());
@@ -315,7 +314,7 @@ impl State {
                 && id.phase == Phase::Listening
                 && id.space == space
                 && local.port() == at.port()
-                && (of_any || local.ip().to_canonical() == at.ip().to_canonical())
+                && (of_any || local.ip() == at.ip())
         };
         self.cm.ids.iter().find(|(_, id)| listens(id)).map(|(&number, _)| number)
     }

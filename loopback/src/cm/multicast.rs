@@ -6,13 +6,18 @@ use super::Kind;
 use crate::objects::cm::{Arm, Event, Phase};
 use crate::state::State;
 use crate::words::Verb;
+use crate::words::world::Link;
 
 impl State {
     /// Joins the group of an IP address. Its event has `context`.
     pub(super) fn join_group(&mut self, number: u32, group: SocketAddr, context: usize) -> Verb {
-        let phases = [Phase::Bound, Phase::AddrResolved, Phase::RouteResolved, Phase::Connected];
-        let id = self.id_in(number, &phases)?;
+        let is_iwarp = self.world.link == Link::Iwarp;
+        // (`cma.c`, `rdma_join_multicast`, for both conditions.)
+        let id = self.id_in(number, &[Phase::Bound, Phase::AddrResolved])?;
         let device = id.device.ok_or(libc::EINVAL)?;
+        if is_iwarp {
+            return Err(libc::ENOSYS);
+        }
         let ip = group.ip().to_canonical();
         if !ip.is_multicast() {
             return Err(libc::EINVAL);

@@ -18,9 +18,7 @@ const OWN_KEY: u32 = 1 << 31;
 impl State {
     /// A datagram that can be sent succeeds, whether it arrives or not (R5.10).
     pub(crate) fn send_datagram(&mut self, number: u32, wr: &Send) -> Outcome {
-        let Some(qp) = self.qps.get(&number) else {
-            return Outcome::Stuck;
-        };
+        let Some(qp) = self.qps.get(&number) else { return Outcome::Stuck };
         let Op::Datagram { ah, qpn, qkey } = wr.op else {
             return Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR);
         };

@@ -14,9 +14,7 @@ use proverbs_sys::types::ibv_wc_status as status;
 
 impl State {
     pub(crate) fn send_connected(&mut self, number: u32, wr: &Send) -> Outcome {
-        let Some(qp) = self.qps.get(&number) else {
-            return Outcome::Stuck;
-        };
+        let Some(qp) = self.qps.get(&number) else { return Outcome::Stuck };
         let (transport, pd, depth) = (qp.shape.transport, qp.pd, qp.attributes.max_rd_atomic);
         if let Op::Invalidate(key) = wr.op {
             let failed = Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR);
@@ -72,9 +70,7 @@ impl State {
             Reply::Refused(cause) => Outcome::Failed(cause),
             Reply::Done(data) => {
                 self.advance(number, length);
-                let Payload::List(list) = &wr.payload else {
-                    return Outcome::Done { length };
-                };
+                let Payload::List(list) = &wr.payload else { return Outcome::Done { length } };
                 self.check_read_to(number, list);
                 match self.scatter(pd, list, &data) {
                     Some(()) => Outcome::Done { length },

@@ -81,9 +81,7 @@ impl State {
     }
 
     fn serve(&mut self, to: u32, message: &Message) -> Reply {
-        let Some(qp) = self.qps.get(&to) else {
-            return Reply::Lost;
-        };
+        let Some(qp) = self.qps.get(&to) else { return Reply::Lost };
         let granted = qp.attributes.access;
         let refused = Reply::Refused(status::IBV_WC_REM_INV_REQ_ERR);
         let (at, length, right) = match message.op {
@@ -214,17 +212,13 @@ impl State {
     /// receive fails, and the queue pair continues (class E). Memory that is not accessible fails
     /// the receive and the queue pair on every transport (class A).
     pub(crate) fn receive(&mut self, to: u32, arrival: &Arrival) -> Result<(), Refusal> {
-        let Some(qp) = self.qps.get(&to) else {
-            return Err(Refusal::NoReceive);
-        };
+        let Some(qp) = self.qps.get(&to) else { return Err(Refusal::NoReceive) };
         let (transport, srq, cq) = (qp.shape.transport, qp.shape.srq, qp.shape.recv_cq);
         let (next, pd) = match srq {
             Some(srq) => self.srqs.get(&srq).map_or((None, 0), |srq| (srq.front(), srq.pd)),
             None => (qp.recvs.front(), qp.pd),
         };
-        let Some(next) = next else {
-            return Err(Refusal::NoReceive);
-        };
+        let Some(next) = next else { return Err(Refusal::NoReceive) };
         let outcome = if wr::length(&next.list) < arrival.data.len() as u64 {
             if !transport.is_reliable() && srq.is_none() {
                 return Err(Refusal::TooLong);
@@ -239,9 +233,7 @@ impl State {
                 Some(()) => Ok(()),
             }
         };
-        let Some(taken) = self.take_receive(to) else {
-            return Err(Refusal::NoReceive);
-        };
+        let Some(taken) = self.take_receive(to) else { return Err(Refusal::NoReceive) };
         let entry = match &outcome {
             Ok(()) => Cqe {
                 wr_id: taken.wr_id,

@@ -42,9 +42,7 @@ impl State {
 
     fn turn(&mut self, number: u32) -> bool {
         let runs = self.faults.runs;
-        let Some(qp) = self.qps.get_mut(&number) else {
-            return self.rest(number);
-        };
+        let Some(qp) = self.qps.get_mut(&number) else { return self.rest(number) };
         if self.broken.contains(&qp.device) {
             return self.rest(number);
         }
@@ -71,9 +69,7 @@ impl State {
         if qp.shape.transport == Transport::Srd {
             return self.turn_srd(number);
         }
-        let Some(mut wr) = qp.sends.pop_front() else {
-            return self.rest(number);
-        };
+        let Some(mut wr) = qp.sends.pop_front() else { return self.rest(number) };
         let (transport, retries) = (qp.shape.transport, qp.attributes.retry_cnt > 0);
         let outcome = match (self.begin(number, &mut wr), transport) {
             (Err(()), _) => {

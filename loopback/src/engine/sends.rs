@@ -49,9 +49,7 @@ impl State {
     pub(crate) fn begin(&mut self, number: u32, wr: &mut Send) -> Result<Option<Outcome>, ()> {
         if wr.doom == Doom::Undecided {
             wr.doom = Doom::None;
-            let Some(qp) = self.qps.get(&number) else {
-                return Ok(None);
-            };
+            let Some(qp) = self.qps.get(&number) else { return Ok(None) };
             let uses_receive = match wr.op {
                 Op::Send | Op::Datagram { .. } => true,
                 Op::Write(_) => wr.extra.is_imm(),
@@ -101,9 +99,7 @@ impl State {
 
     /// Retries the send in every run. Its retries are used up by idle runs, or by the clock.
     pub(crate) fn wait(&mut self, number: u32, wr: Send, cause: Cause) -> bool {
-        let Some(qp) = self.qps.get(&number) else {
-            return false;
-        };
+        let Some(qp) = self.qps.get(&number) else { return false };
         if qp.wait.is_some_and(|wait| wait.cause == cause) {
             self.put_back(number, wr);
             return false;

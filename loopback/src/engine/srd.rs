@@ -185,9 +185,7 @@ impl State {
             _ => (None, 0),
         };
         let span = at.map_or(Ok(None), |at| self.open(to, at, length as usize, right));
-        let Ok(span) = span else {
-            return Outcome::Failed(status::IBV_WC_REM_ACCESS_ERR);
-        };
+        let Ok(span) = span else { return Outcome::Failed(status::IBV_WC_REM_ACCESS_ERR) };
         let arrival = |data, opcode| {
             let (byte_len, extra) = (length as u32, wr.extra);
             let says = Cqe { byte_len, opcode, extra, src_qp: from, slid, ..Cqe::default() };

@@ -204,10 +204,8 @@ pub(crate) const PINS_TO_WRITE: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_ATOMIC
 /// Fails with EFAULT if a right allows writes and a page is mapped read-only.
 pub(crate) fn check_pages(base: Base, length: usize, access: u32) -> Verb {
     let start = base.0.addr().get();
-    match access & PINS_TO_WRITE != 0 && has_read_only_pages(start, start + length) {
-        true => Err(libc::EFAULT),
-        false => Ok(()),
-    }
+    let writes = access & PINS_TO_WRITE != 0;
+    if writes && has_read_only_pages(start, start + length) { Err(libc::EFAULT) } else { Ok(()) }
 }
 
 /// Whether a read-only mapping of this process overlaps these addresses (proc(5)). Miri has none.

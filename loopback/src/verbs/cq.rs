@@ -112,9 +112,7 @@ impl State {
         if queue.overrun {
             return Err(libc::EIO);
         }
-        let Some(entry) = queue.entries.pop_front() else {
-            return Ok(None);
-        };
+        let Some(entry) = queue.entries.pop_front() else { return Ok(None) };
         if let Some(qp) = self.qps.get_mut(&entry.qp_num) {
             qp.free_sends(entry.generation, entry.frees);
         }

@@ -62,10 +62,8 @@ impl State {
     /// An object is about to be destroyed; `qp` is its number if it is a queue pair.
     pub(crate) fn destroy_fault(&mut self, qp: Option<u32>) -> Verb {
         let transport = qp.and_then(|qp| Some(self.qps.get(&qp)?.shape.transport));
-        match self.decide(Occasion::Destroy { qp, transport }) {
-            Some(_) => Err(libc::EBUSY),
-            None => Ok(()),
-        }
+        let fault = self.decide(Occasion::Destroy { qp, transport });
+        fault.map_or(Ok(()), |_| Err(libc::EBUSY))
     }
 
     /// Delays a message until its run.

@@ -89,10 +89,8 @@ impl State {
 
     /// As siw's library, iWARP's devices reject a receive without an element (R24.15).
     pub(crate) fn check_recv(&self, recv: &Recv) -> Verb {
-        match self.world.link == Link::Iwarp && recv.list.is_empty() {
-            true => Err(libc::EINVAL),
-            false => Ok(()),
-        }
+        let is_empty = self.world.link == Link::Iwarp && recv.list.is_empty();
+        if is_empty { Err(libc::EINVAL) } else { Ok(()) }
     }
 
     /// Whether posts to this queue pair have no completion: siw accepts posts in the error state

@@ -75,14 +75,9 @@ impl State {
 
     /// Executes a bind. Returns whether it succeeded (R1.7).
     pub(crate) fn bind(&mut self, qp: u32, bind: &Bind) -> bool {
-        let opened = match self.check_bind(qp, bind) {
-            Some(opened) => opened,
-            None => return false,
-        };
-        match self.windows.get_mut(&bind.window) {
-            Some(window) => (window.opened, window.tag) = (opened, bind.rkey as u8),
-            None => return false,
-        }
+        let Some(opened) = self.check_bind(qp, bind) else { return false };
+        let Some(window) = self.windows.get_mut(&bind.window) else { return false };
+        (window.opened, window.tag) = (opened, bind.rkey as u8);
         true
     }
 
@@ -100,10 +95,7 @@ impl State {
             return None;
         }
         let is_zero_based = bind.rights & ZERO_BASED != 0;
-        let is_refused = match window.is_type_2 {
-            true => window.opened.is_some(),
-            false => is_zero_based,
-        };
+        let is_refused = if window.is_type_2 { window.opened.is_some() } else { is_zero_based };
         if is_refused || bind.rights & !(REMOTE | ZERO_BASED) != 0 {
             return None;
         }

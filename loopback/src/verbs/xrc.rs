@@ -90,9 +90,7 @@ impl State {
         let named = srqn.filter(|_| is_target);
         let named = named.and_then(|srqn| Some((srqn, self.srqs.get(&srqn)?)));
         let named = named.and_then(|(srqn, srq)| Some((srqn, srq.pd, srq.of_xrc?.cq)));
-        let Some((srqn, pd, cq)) = named else {
-            return serve(self);
-        };
+        let Some((srqn, pd, cq)) = named else { return serve(self) };
         self.lend(to, pd, Some(srqn), cq);
         let reply = serve(self);
         self.lend(to, 0, None, 0);

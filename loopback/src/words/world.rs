@@ -202,10 +202,7 @@ impl World {
     /// }
     /// ```
     pub const fn shuffled(self, seed: u64) -> World {
-        match self.srd {
-            Some(_) => World { srd: Some(seed), ..self },
-            None => self,
-        }
+        if self.srd.is_some() { World { srd: Some(seed), ..self } } else { self }
     }
 
     /// Sets the personality of the devices.

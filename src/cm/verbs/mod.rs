@@ -301,9 +301,8 @@ impl<E: Owned, L: Threads> Side<E, L> {
         timeout: Duration,
         verb: &'static str,
     ) -> Result<Outcome<'_, E>, Error> {
-        match self.channel.wait_timeout(&mut self.cq, timeout)?.next() {
-            Some(completion) => Ok(completion.outcome()),
-            None => Err(Error::new(verb, ErrorKind::TimedOut { after: timeout })),
-        }
+        let found = self.channel.wait_timeout(&mut self.cq, timeout)?.next();
+        let found = found.ok_or_else(|| Error::new(verb, ErrorKind::TimedOut { after: timeout }));
+        found.map(|completion| completion.outcome())
     }
 }

@@ -10,7 +10,7 @@ const _: () = assert!(size_of::<sockaddr_storage>() == 128);
 const _: () = assert!(size_of::<sockaddr_ib>() == 48);
 
 /// `AF_IB` of Linux.
-const AF_IB: u16 = 27;
+pub const AF_IB: u16 = 27;
 
 /// C's struct, of rdma/ib.h. All numbers are big-endian, except the family and the scope.
 #[repr(C)]

@@ -29,7 +29,7 @@ use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-pub use address::{IbSocket, from_c, ib_from_c, ib_to_c, to_c};
+pub use address::{AF_IB, IbSocket, from_c, ib_from_c, ib_to_c, to_c};
 pub use addrinfo::{Found, NotFound, getaddrinfo};
 pub use calls::Calls;
 use calls::LIBRDMACM;

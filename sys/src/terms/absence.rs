@@ -52,6 +52,14 @@ pub enum Absence {
         /// The name of the device.
         device: String,
     },
+    /// The device's file in /dev/infiniband has another device number than the kernel's device, or
+    /// is not a device file. This is usual in a container that is older than the loaded driver.
+    Stale {
+        /// The file.
+        path: PathBuf,
+        /// The name of the device.
+        device: String,
+    },
     /// The process may not open the file (EACCES, or EPERM because of a control group).
     Forbidden {
         /// The file.
@@ -84,6 +92,7 @@ impl Absence {
             Absence::Sysfs
             | Absence::Module { .. }
             | Absence::Device
+            | Absence::Stale { .. }
             | Absence::Namespace { .. }
             | Absence::Provider { .. } => libc::ENODEV,
         }
@@ -136,6 +145,12 @@ impl fmt::Display for Absence {
                 f,
                 "the kernel has {device}, but {} does not exist: start the container with \
                  `--device=/dev/infiniband`, or check that udev runs",
+                path.display()
+            ),
+            Absence::Stale { path, device } => write!(
+                f,
+                "{} is not the file of {device}, its device number differs: start the container \
+                 again, or check that udev runs",
                 path.display()
             ),
             Absence::Forbidden { path, errno: libc::EPERM } => write!(
