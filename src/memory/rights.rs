@@ -108,7 +108,7 @@ pub trait GrantsAtomic: Access {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a `{Self}` region grants a peer nothing, so it has no rkey",
+    message = "a `{Self}` region grants peers no rights, so it has no rkey",
     label = "this region is for this program only",
     note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)`"
 )]
