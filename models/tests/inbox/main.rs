@@ -1,6 +1,6 @@
 //! The state that a completion queue shares with the queues that complete into it. Their
 //! destruction races with polls, and with the destruction of the completion queue, on other
-//! threads. The inbox, the switch and the count of parts are the crate's own code; the queue and
+//! threads. The inbox, the switch and the reference count are the crate's own code; the queue and
 //! the poll around them are simulated.
 #![allow(unexpected_cfgs)] // features of the crate whose files are included
 
