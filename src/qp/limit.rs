@@ -118,8 +118,7 @@ mod tests {
     #[test]
     fn an_inline_capacity_fits_a_message() {
         assert!(Error::at_most(VERB, "the longest inline message", 512u32, 512u32).is_ok());
-        let error =
-            Error::at_most(VERB, "the longest inline message", 512u32, 256u32).unwrap_err();
+        let error = Error::at_most(VERB, "the longest inline message", 512u32, 256u32).unwrap_err();
         let text = "ibv_modify_qp: the longest inline message 512 exceeds 256";
         assert_eq!(error.to_string(), text);
     }
