@@ -42,7 +42,7 @@ use crate::work::request::WorkRequest;
 #[diagnostic::on_unimplemented(
     message = "no piece of a region on demand can be posted",
     label = "whether a queue pair can use memory on demand depends on its transport and the opcode",
-    note = "peers reach the region by `remote`, and `read_at` and `write_at` copy; what is posted here is in a pool or a `MemoryRegion`"
+    note = "peers access this region through `remote`, and `read_at` and `write_at` copy; to post, use a buffer of a pool or a piece of a `MemoryRegion`"
 )]
 pub trait PieceOnDemand<O> {}
 
@@ -156,7 +156,7 @@ pub trait PostsSends<Q> {}
 #[diagnostic::on_unimplemented(
     message = "`post_recv!` posts to a queue pair, not to a `{Q}`",
     label = "not a queue pair",
-    note = "a shared receive queue takes its receives by `post_srq_recv!`, a queue pair by `post_recv!`"
+    note = "use `post_srq_recv!` for a shared receive queue, `post_recv!` for a queue pair"
 )]
 pub trait PostsReceives<Q> {}
 
@@ -172,7 +172,7 @@ pub trait PostsReceives<Q> {}
 #[diagnostic::on_unimplemented(
     message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Q}`",
     label = "not a shared receive queue",
-    note = "a queue pair takes its receives by `post_recv!`, a shared receive queue by `post_srq_recv!`"
+    note = "use `post_recv!` for a queue pair, `post_srq_recv!` for a shared receive queue"
 )]
 pub trait PostsSharedReceives<Q> {}
 
@@ -271,7 +271,7 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a poll returns several completions, and an outcome is that of one",
+    message = "a poll returns several completions; each of them has its own outcome",
     label = "these are all completions of a poll",
     note = "handle the error of the poll first, and then each completion: `for completion in cq.poll()? {{ .. }}`"
 )]
@@ -306,7 +306,7 @@ impl<'cq, E: Entry> Completions<'cq, E> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a queue pair in RTS cannot be drained",
-    label = "in RTS nothing flushes what is outstanding",
+    label = "in RTS, outstanding work requests are not flushed",
     note = "move it to the error state first: `let mut qp = qp.to_error()?; qp.drain(&mut cq, |_| ())?`"
 )]
 pub trait DrainsInRts<Q> {}
@@ -347,11 +347,9 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Rts, P> {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    // lint: is-no-noun: ui-tests compare this message
-    message = "a completion is no error, and `?` would lose it",
-    // lint: is-of: ui-tests compare this message
-    label = "`complete` gives back what is not of this send queue: `match` on `Ok(done)` and `Err(other)`",
-    note = "look at it: `match qp.complete(completion) {{ Ok(done) => done.status?, Err(other) => .. }}`, and match the `outcome()` of the other, or ask the next queue pair"
+    message = "a completion is not an error, and `?` would lose it",
+    label = "`complete` returns completions of other queues as `Err`: `match` on `Ok(done)` and `Err(other)`",
+    note = "match it: `match qp.complete(completion) {{ Ok(done) => done.status?, Err(other) => .. }}`, and match the `outcome()` of the other, or pass it to the next queue pair"
 )]
 pub trait CompletionAsError {}
 
@@ -378,9 +376,9 @@ impl<E: Entry + CompletionAsError> fmt::Display for Completion<'_, E> {
 /// let _ = &region[..4]; // peers may read it at the same time
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a registered region gives out no slice of its bytes",
+    message = "a registered region does not give out slices of its bytes",
     label = "device and peers may touch these bytes at any time",
-    note = "copy with `read_at` and `write_at`, or reach 8 bytes as an atomic with `cell`; a `Buf` of a pool reads and writes like a slice"
+    note = "copy with `read_at` and `write_at`, or access 8 bytes as an atomic with `cell`; a `Buf` of a pool is a slice"
 )]
 pub trait SliceOfRegion {}
 

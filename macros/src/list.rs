@@ -16,8 +16,8 @@ pub const UNSIGNALED: &str = "unsignaled";
 pub const UNCHECKED: &str = "unchecked";
 
 pub struct List {
-    /// The `unsafe` before `proverbs`. A program that calls this macro directly writes it, and so
-    /// vouches that `proverbs` is that crate.
+    /// The `unsafe` before `proverbs`. A program that calls this macro directly must write it, and
+    /// thereby promises that `proverbs` names this project's crate.
     pub vouched: Token![unsafe],
     /// `$crate` of `proverbs`, which no program can redefine.
     pub proverbs: Ident,

@@ -285,7 +285,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
 /// replace the peer's confirmation ([R16.1](crate::guide::rules#r16-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "an id in state `{Self}` waits for no confirmation",
+    message = "an id in state `{Self}` does not wait for a confirmation",
     label = "this id is in state `{Self}`",
     note = "accept a request first: `Accepted::id`"
 )]
@@ -297,7 +297,7 @@ impl HasAnswered for Established {}
 /// [`wait_disconnected`](CmId::wait_disconnected) waits ([R16.1](crate::guide::rules#r16-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "an id in state `{Self}` is not connected, so nothing disconnects it",
+    message = "an id in state `{Self}` is not connected, so it cannot be disconnected",
     label = "this id is in state `{Self}`",
     note = "connect or accept first"
 )]

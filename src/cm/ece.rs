@@ -20,10 +20,9 @@ use crate::terms::transport::Rc;
 /// ([R23.1](crate::guide::rules#r23-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    // lint: nothing-of: ui-tests compare this message
-    message = "an id in state `{Self}` has heard nothing of its peer",
+    message = "an id in state `{Self}` has not received anything from its peer",
     label = "this id is in state `{Self}`",
-    note = "options come with the peer's request or answer: ask a `Request`'s id, or a `Connection`'s"
+    note = "the peer's options come with its request or reply: query the id of a `Request` or of a `Connection`"
 )]
 pub trait HeardPeer: HasDevice {}
 impl HeardPeer for Requested {}

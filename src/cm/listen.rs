@@ -40,7 +40,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the address. EADDRINUSE: another
-    /// id listens there. The error contains the id, bound.
+    /// id listens there. The error contains the id, which is still bound.
     #[doc(alias = "rdma_listen")]
     pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>>
     where

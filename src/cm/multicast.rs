@@ -60,10 +60,9 @@ impl Membership for SendOnlyFullMember {
 /// Members that receive messages: [`FullMember`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a `{Self}` of a group receives nothing from it",
+    message = "a `{Self}` of a multicast group does not receive its messages",
     label = "this group was joined as a `{Self}`",
-    // lint: alone: ui-tests compare this message
-    note = "switches send such a member nothing; to receive, join by the address alone, which makes a `FullMember` (R23.3)"
+    note = "switches do not forward messages to such a member; to receive, join with only the address, as a `FullMember` (R23.3)"
 )]
 pub trait ReceivesFromGroup: Membership {}
 impl ReceivesFromGroup for FullMember {}

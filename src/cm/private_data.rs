@@ -117,7 +117,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "private data of {N} bytes exceeds the {M} bytes that this call carries",
     label = "{N} bytes of private data",
-    note = "connect carries 56, accept 196, reject 148; on UDP a lookup carries 180 and its answer 136"
+    note = "a connect carries 56 bytes, an accept 196, a reject 148; on UDP a request carries 180 and its reply 136"
 )]
 pub trait PrivateWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> PrivateWithin<N, M> for Within {}

@@ -36,7 +36,7 @@ fn asked(address: SocketAddr, errno: c_int) -> String {
         return format!("{address}: no RDMA device has it; use the address of a network interface");
     }
     if errno == libc::ENODEV {
-        return format!("{address}: no RDMA device of this machine has it or reaches it");
+        return format!("{address}: no RDMA device has this address, or a route to it");
     }
     if errno == libc::EADDRNOTAVAIL {
         return format!(

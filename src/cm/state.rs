@@ -116,7 +116,7 @@ pub trait CmState: sealed::Sealed + 'static {
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has no device yet",
     label = "this id is in state `{Self}`",
-    note = "resolve the address first (`resolve_addr`), take the id from a connection request, or ask for the device of a bound one (`on_device`)"
+    note = "resolve the address first (`resolve_addr`), take the id from a connection request, or call `on_device` on a bound id"
 )]
 pub trait HasDevice: CmState {}
 impl HasDevice for BoundToDevice {}
@@ -152,9 +152,9 @@ impl Listens for BoundToDevice {}
 /// [R16.14](crate::guide::rules#r16-14)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "an id in state `{Self}` gets no connection requests",
+    message = "an id in state `{Self}` does not receive connection requests",
     label = "this id is in state `{Self}`",
-    note = "only a listening id does: `bind_addr`, then `listen`"
+    note = "only a listening id receives them: `bind_addr`, then `listen`"
 )]
 pub trait TakesRequests: CmState {}
 impl TakesRequests for Listening {}
@@ -184,7 +184,7 @@ impl Connects for RouteResolved {}
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve an address",
     label = "this id is in state `{Self}`",
-    note = "the way is created [-> bound] -> address resolved -> route resolved -> connected; start with a new id"
+    note = "the order is created [-> bound] -> address resolved -> route resolved -> connected; start with a new id"
 )]
 pub trait Resolves: CmState {}
 impl Resolves for Created {}
@@ -195,7 +195,7 @@ impl Resolves for BoundToDevice {}
 /// the route.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "an id in state `{Self}` takes no options any more",
+    message = "options can no longer be set on an id in state `{Self}`",
     label = "this id is in state `{Self}`",
     note = "the kernel reads options when it resolves the route: set them before `resolve_route`; `ConnParam` has an `ack_timeout` for one connection"
 )]
@@ -211,7 +211,7 @@ impl TakesOptions for AddrResolved {}
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot join a multicast group",
     label = "this id is in state `{Self}`",
-    note = "bind a new id to the address of a device and ask for it (`bind_addr`, `on_device`), or resolve the group's own address (`resolve_addr`)"
+    note = "bind a new id to the address of a device (`bind_addr`) and call `on_device`, or resolve the group's own address (`resolve_addr`)"
 )]
 pub trait JoinsGroups: HasDevice {}
 impl JoinsGroups for BoundToDevice {}

@@ -76,7 +76,7 @@ pub struct WithVector<C>(PhantomData<C>);
 
 /// The state of a builder without a channel ([R13.7](crate::guide::rules#r13-7)).
 #[diagnostic::on_unimplemented(
-    message = "this completion queue has a channel already",
+    message = "this completion queue already has a channel",
     label = "a second channel",
     note = "a completion queue has one channel; a channel may have many completion queues"
 )]

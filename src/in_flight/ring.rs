@@ -154,8 +154,8 @@ impl<E: Entry> Ring<E> {
         slot.get()
     }
 
-    /// For the first `n` entries from `at` on that extend past the end of the ring: their slot in
-    /// the ring, and the slot in which the list wrote them.
+    /// Those of the next `n` entries that extend past the end of the ring: for each, its slot in
+    /// the ring, and the slot in which the list wrote it.
     fn beyond(&self, n: u32) -> impl Iterator<Item = (&Cell<usize>, &Cell<usize>)> {
         let len = self.mask + 1;
         let slot = |index: u32| &self.slots[index as usize];

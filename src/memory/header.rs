@@ -22,8 +22,9 @@
 //! its completion queues until no completion of the queue can arrive (`Pending`). At that point
 //! - completed buffers name no queue: the completion cleared `at_queue` (`take`) before it was
 //!   counted;
-//! - buffers that were posted and not counted are orphaned, and the last part of `Pending` returns
-//!   them. This clears `at_queue` too, before the counters are given up (`orphaned`);
+//! - buffers that were posted and not counted are orphaned, and the owner that releases the last
+//!   reference (`Pending`) returns them. This clears `at_queue` too, before the counters are given
+//!   up (`orphaned`);
 //! - rejected buffers do not name a queue either (`Rejected`), nor do buffers of a list that was
 //!   dropped (`slab::put_back`, `HeaderSlab::put`).
 //!

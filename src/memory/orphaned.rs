@@ -4,11 +4,11 @@
 //!
 //! A queue owns a handle while the header names the queue's counter. Posting writes the name before
 //! the device owns the handle. Taking a handle out of a completion clears the name before that
-//! thread gives up its part in the queue's end. The last part sees all of these writes (`Pending`),
-//! and reclaims. So a handle that the queue still owns then has no other owner: no completion can
-//! return it, and nothing is posted to a queue that is gone. (The header of a handle that *another*
-//! queue owns may change at the same time. It is read atomically, and that queue's counter has
-//! another address, because the counters of both exist.)
+//! thread releases its reference to the queue. The thread that releases the last one sees all of
+//! these writes (`Pending`), and reclaims. So a handle that the queue still owns then has no other
+//! owner: no completion can return it, and nothing is posted to a queue that is gone. (The header
+//! of a handle that *another* queue owns may change at the same time. It is read atomically, and
+//! that queue's counter has another address, because the counters of both exist.)
 //!
 //! Several threads may reclaim from the same queue if the program calls `reclaim` too. The lock
 //! orders them: a handle is taken by clearing the name in its header, so the next thread does not
@@ -273,8 +273,7 @@ mod tests {
         region.destroy().unwrap();
     }
 
-    /// Single buffers, lists of them, and both of a pool that was dropped in between: all are
-    /// returned.
+    /// Single buffers and lists of buffers are returned, even if their pool was dropped in between.
     #[test]
     fn what_is_found_goes_home_whatever_it_is() {
         let context = loopback::Fabric::new().open_device();

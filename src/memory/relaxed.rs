@@ -77,10 +77,9 @@ pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 /// ```
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "no flag or counter can be in `{Self}` memory",
+    message = "flags and counters cannot be in `{Self}` memory",
     label = "writes to this region arrive in any order",
-    // lint: of-its-own: ui-tests compare this message
-    note = "register a region of its own for flags and counters, as in `pd.register::<RemoteWrite>(64)`, and write to it behind the data; or wait for a completion (R18.41)"
+    note = "register a separate region for flags and counters, as in `pd.register::<RemoteWrite>(64)`, and write to it after the data; or wait for a completion (R18.41)"
 )]
 pub trait Ordered: Access {}
 
@@ -99,7 +98,7 @@ pub trait Ordered: Access {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be relaxed",
     label = "not the rights of a region themselves",
-    note = "`Relaxed` is inside of `Windowed` and around `Flushable`: `Windowed<Relaxed<RemoteWrite>>`, `Relaxed<Flushable<RemoteWrite>>`; in memory that can be written `Relaxed<LocalWrite>` is for this program alone (R18.41)"
+    note = "`Relaxed` goes inside `Windowed` and around `Flushable`: `Windowed<Relaxed<RemoteWrite>>`, `Relaxed<Flushable<RemoteWrite>>`; for writable memory without remote access use `Relaxed<LocalWrite>` (R18.41)"
 )]
 pub trait Bulk: Ordered {
     /// The name of the relaxed rights in messages.

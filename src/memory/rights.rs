@@ -108,7 +108,7 @@ pub trait GrantsAtomic: Access {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a `{Self}` region grants a peer nothing, so it has no rkey",
+    message = "a `{Self}` region grants peers no rights, so it has no rkey",
     label = "this region is for this program only",
     note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)`"
 )]
@@ -138,9 +138,9 @@ pub trait Includes<B: Access>: Access {}
 #[doc(alias = "IBV_ACCESS_LOCAL_WRITE")]
 #[derive(Debug)]
 pub enum LocalWrite {}
-/// No rights for peers ([`Access`]), also for read-only memory, which cannot have [`LocalWrite`]:
-/// the device reads the data that this program sends or writes from there
-/// ([R6.3](crate::guide::rules#r6-3)).
+/// No rights for peers ([`Access`]). The device only reads this memory, as the source of this
+/// program's SENDs and RDMA WRITEs, so read-only memory can have these rights, unlike
+/// [`LocalWrite`] ([R6.3](crate::guide::rules#r6-3)).
 ///
 /// Writable memory is registered with `IBV_ACCESS_LOCAL_WRITE`, as with `LocalWrite`.
 ///

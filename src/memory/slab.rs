@@ -455,7 +455,7 @@ impl<C> Slab<C> {
         unsafe { Self::put_last(slot, this) }
     }
 
-    /// Like `put_later`, if the slot of an arena was not kept.
+    /// Returns a slot, like `put_later`, if the cache of the arena did not take it.
     ///
     /// # Safety
     /// As for `put_later`.

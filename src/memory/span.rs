@@ -95,7 +95,7 @@ by_fields!(RemoteSpan<U>: c);
 by_fields!(RemoteAddr<U>: 0);
 
 impl RemoteSpan {
-    /// The limit is cut to 32 bits, because a longer WRITE is always rejected (R3.5).
+    /// The limit saturates at 32 bits, because a longer WRITE is always rejected (R3.5).
     #[inline(always)]
     pub(crate) fn to_write(addr: u64, rkey: u32, len: u64) -> Self {
         Self::new(addr, rkey, len.min(NO_END.into()) as u32)
@@ -103,7 +103,7 @@ impl RemoteSpan {
 }
 
 impl RemoteSpan<ToRead> {
-    /// The limit is cut to 32 bits, because no buffers hold more.
+    /// The limit saturates at 32 bits, because the buffers of one work request cannot hold more.
     #[inline(always)]
     pub(crate) fn to_read(addr: u64, rkey: u32, len: u64) -> Self {
         let longest = READS_NOTHING as u64 - 1;

@@ -208,8 +208,8 @@ pub(crate) enum Of {
 /// The state behind a window's handle.
 ///
 /// # Invariants
-/// - `mw` is the object of `owner`. It is live unless the handle is gone: for type 2 as long as the
-///   queue pair of its counters has these counters and did not end it, for type 1 always.
+/// - `mw` is the object of `owner`. It is live while the handle exists. For type 2 this holds only
+///   while its queue pair has these counters and has not deallocated it.
 /// - `known` is `Nothing` from the creation of a work request until it is rejected or completed.
 /// - `owner` holds the regions of `at` and `next`, and the region that a window of type 2 makes
 ///   accessible or may still make accessible.

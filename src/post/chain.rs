@@ -41,7 +41,7 @@ impl Unsettled {
 /// its path, so that they never call methods of another type there. A type of the user may only
 /// return such a list.
 #[doc(hidden)]
-#[must_use = "a list that is begun posts nothing"]
+#[must_use = "a list that is not finished is not posted"]
 pub struct Begun<L>(pub(crate) L);
 
 impl<L> Begun<L> {

@@ -141,7 +141,7 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue of `{Self}` entries does bookkeeping: it has no `unchecked` chains",
-    label = "this queue gives `{Self}` back",
+    label = "completions of this queue return `{Self}`",
     note = "leave `unchecked` out, or use a profile with `entry: Raw` (R11.1)"
 )]
 pub trait Unbooked: Entry {}

@@ -174,7 +174,7 @@ impl<L: Threads, F, C> CqBuilder<'_, L, F, C> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a `{T}` queue pair is not created with `{Self}`",
-    label = "not what a queue pair is created with",
+    label = "not a valid argument for this queue pair",
     note = "create it with a `Depth`, with `Depth::on_srq(send, &srq)` where the profile has `receive: SharedRq`, or on UD with `depth.flags(flags)`"
 )]
 #[allow(private_bounds)] // sealed

@@ -105,7 +105,7 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
         let [sends, receives] = self.core.completes_into(cq.shared())?;
         let lacks = match (T::ORDERED, self.core.counters.is_siw()) {
             (true, false) => None,
-            (true, true) => Some("is siw, which does not flush markers posted in the error state"),
+            (true, true) => Some("is siw, which does not flush posts in the error state"),
             (false, _) => Some("has SRD, whose completions are not ordered"),
         };
         if let Some(lacks) = lacks {

@@ -38,7 +38,7 @@ impl<P: Profile> Core<P> {
         };
         // The limit of UD may change.
         self.longest = (!T::DATAGRAM).then_some((port, longest));
-        Error::at_most(VERB, "max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
+        Error::at_most(VERB, "the longest inline message", P::MaxInline::VALUE, longest)?;
         if is_moved {
             // Queued work requests were checked against the old limit.
             let (before, _) = self.counters.longest_message();
@@ -117,10 +117,9 @@ mod tests {
     /// Proves R3.6.
     #[test]
     fn an_inline_capacity_fits_a_message() {
-        assert!(Error::at_most(VERB, "max_inline_data, as a message,", 512u32, 512u32).is_ok());
-        let error =
-            Error::at_most(VERB, "max_inline_data, as a message,", 512u32, 256u32).unwrap_err();
-        let text = "ibv_modify_qp: max_inline_data, as a message, 512 exceeds 256";
+        assert!(Error::at_most(VERB, "the longest inline message", 512u32, 512u32).is_ok());
+        let error = Error::at_most(VERB, "the longest inline message", 512u32, 256u32).unwrap_err();
+        let text = "ibv_modify_qp: the longest inline message 512 exceeds 256";
         assert_eq!(error.to_string(), text);
     }
 

@@ -48,9 +48,9 @@ use crate::terms::transport::{Rc, Transport, Uc, Ud};
 /// };
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not lead on from state `{S}` of a `{T}` queue pair",
+    message = "`{Self}` is not a transition from state `{S}` of a `{T}` queue pair",
     label = "no transition from `{S}` of `{T}` takes these attributes",
-    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; SRD by `UdInit`, `UdRtr`, `SrdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn`"
+    note = "the transitions are RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; SRD by `UdInit`, `UdRtr`, `SrdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn`"
 )]
 pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> + Fill {
     /// The state after the transition.

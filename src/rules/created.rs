@@ -40,7 +40,7 @@ impl<T: HasBothQueues, P: Profile> Creates<T, P> for CreateQp {
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair is not created with flags",
     label = "flags are for UD queue pairs",
-    note = "multicast groups, of which the flag blocks what a queue pair sends itself, are for UD: leave `.flags(..)` out"
+    note = "the flag blocks a queue pair's own messages to its multicast groups, which are for UD: leave `.flags(..)` out"
 )]
 pub trait TakesFlags: Transport {}
 
@@ -50,9 +50,9 @@ impl TakesFlags for Ud {}
 /// ([R7.3](crate::guide::rules#r7-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a shared receive queue for `{Self}` serves no `{T}` queue pair",
+    message = "a shared receive queue for `{Self}` cannot serve a `{T}` queue pair",
     label = "a shared receive queue for `{Self}`",
-    note = "a shared receive queue is created for RC, UD or XRC, and serves queue pairs of that transport alone"
+    note = "a shared receive queue is created for RC, UD or XRC, and serves only queue pairs of that transport"
 )]
 pub trait Serves<T: Transport>: Transport {}
 
@@ -62,7 +62,7 @@ impl<T: Transport> Serves<T> for T {}
 /// ([R11.1](crate::guide::rules#r11-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a shared receive queue of `{Self}` entries serves no queue pair of `{E}` entries",
+    message = "a shared receive queue of `{Self}` entries cannot serve a queue pair of `{E}` entries",
     label = "its receives are `{Self}`, but the profile's entries are `{E}`",
     note = "create the shared receive queue with the entry type of the profile, or use a profile with `entry: {Self}`"
 )]
@@ -74,7 +74,7 @@ impl<E: Entry> ReceivedAs<E> for E {}
 /// ([R17.9](crate::guide::rules#r17-9)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a shared receive queue of `{Self}` serves no queue pair of `{L}`",
+    message = "a shared receive queue of `{Self}` cannot serve a queue pair of `{L}`",
     label = "a shared receive queue of `{Self}`",
     note = "create both in one lane, or both outside of lanes (R17.9)"
 )]

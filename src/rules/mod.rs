@@ -92,7 +92,7 @@ use crate::work::opcode::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a `{T}` queue pair",
     label = "`{T}` does not carry `{Self}`",
-    note = "UD carries SEND and SEND_WITH_IMM; UC also RDMA_WRITE and RDMA_WRITE_WITH_IMM; SRD these and RDMA_READ; RC carries every opcode; XRC those of RC but LOCAL_INV, BIND_MW, FLUSH and ATOMIC_WRITE (R1.1)"
+    note = "UD carries SEND and SEND_WITH_IMM; UC also RDMA_WRITE and RDMA_WRITE_WITH_IMM; SRD these and RDMA_READ; RC carries every opcode; XRC every opcode except LOCAL_INV, BIND_MW, FLUSH and ATOMIC_WRITE (R1.1)"
 )]
 pub trait PostOn<T: Transport>: Opcode {}
 
@@ -156,8 +156,8 @@ impl NamesSrqs for Xrc {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` queue pairs are not created by this call",
     label = "this is for RC, UC and UD queue pairs",
-    note = "only `create_qp` creates SRD queue pairs, which keep no order: with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>`",
-    note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `XrcDomain::create_srq` and `XrcDomain::create_target` make what XRC has"
+    note = "only `create_qp` creates SRD queue pairs, which do not preserve order: with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>`",
+    note = "an XRC initiator does not have a receive queue, and an XRC shared receive queue has its own completion queue: use `create_xrc_initiator`, `XrcDomain::create_srq` and `XrcDomain::create_target`"
 )]
 pub trait HasBothQueues: KeepsOrder {}
 
@@ -227,7 +227,7 @@ impl IssuedBy<Reads> for FetchAndAdd {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{X}`",
-    note = "FLUSH and ATOMIC_WRITE are in no `ibv_post_send`: use a profile with `posting: ExtendedPosting<ext::persistence::Flush>`, `ExtendedPosting<ext::persistence::AtomicWrite>`, or with both, `ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)>`"
+    note = "`ibv_post_send` does not support FLUSH and ATOMIC_WRITE: use a profile with `posting: ExtendedPosting<ext::persistence::Flush>`, `ExtendedPosting<ext::persistence::AtomicWrite>`, or with both, `ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)>`"
 )]
 pub trait CreatedFor<X: Posting>: Opcode {}
 
@@ -270,8 +270,8 @@ holds! {
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair in state `{Self}` cannot be moved to the error state",
-    label = "nothing leads from `{Self}` to ERR",
-    note = "RESET -> ERR is in no state table; nothing is posted in RESET, so drop the queue pair or `destroy` it (R8.1)"
+    label = "there is no transition from `{Self}` to ERR",
+    note = "RESET -> ERR is not a transition; nothing is posted in RESET, so drop the queue pair or `destroy` it (R8.1)"
 )]
 pub trait CanFail: State {}
 
@@ -347,7 +347,7 @@ impl UsesSharedQueue for SharedRq {}
 /// ([R26.2](crate::guide::rules#r26-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "an initiator of XRC receives nothing",
+    message = "an XRC initiator cannot receive",
     label = "the profile's `Receive` is `{Self}`",
     note = "use a profile with `receive: NoRq`: messages come to a shared receive queue of a target's domain"
 )]
@@ -370,7 +370,7 @@ impl LeavesUnsignaled for Selective {}
 /// Shared receive queues are for RC, UD and XRC ([R7.3](crate::guide::rules#r7-3)).
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair cannot use a shared receive queue",
-    label = "`{Self}` has receive queues of its own only",
+    label = "each `{Self}` queue pair has its own receive queue",
     note = "shared receive queues are for RC, UD and XRC"
 )]
 pub trait SharesReceives: Transport {}

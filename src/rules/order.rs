@@ -7,8 +7,8 @@ use crate::work::opcode::Opcode;
 /// Transports whose work requests complete in posting order ([R27.1](crate::guide::rules#r27-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "messages of a `{Self}` queue pair keep no order, which is relied on here",
-    label = "`{Self}` keeps no order",
+    message = "this relies on the order of messages, which a `{Self}` queue pair does not preserve",
+    label = "`{Self}` does not preserve order",
     note = "a list of run-time length cannot have a plain WRITE, because a later work request may arrive first: post WRITEs with `post_send!`, which checks the ones after them, or individually; or use `RdmaWriteWithImm` (R27.4)"
 )]
 pub trait KeepsOrder: Transport {}
@@ -35,7 +35,7 @@ impl Writes for OrdinaryPosting {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot follow `{B}` in one post to a `{T}` queue pair",
     label = "it may arrive before the WRITE does",
-    note = "`{T}` keeps no order, so it does not prove that the WRITE has arrived: post it after the completion of the WRITE, or use `RdmaWriteWithImm` for the WRITE (R27.4)"
+    note = "`{T}` does not preserve order, so this does not prove that the WRITE has arrived: post it after the completion of the WRITE, or use `RdmaWriteWithImm` for the WRITE (R27.4)"
 )]
 pub trait MayFollow<B, T: Transport>: Opcode {}
 
@@ -47,7 +47,7 @@ impl<B, T: KeepsOrder, O: Opcode> MayFollow<B, T> for O {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a list of run-time length on a `{T}` queue pair",
     label = "what follows it may arrive before the WRITE does",
-    note = "`{T}` keeps no order: post WRITEs with `post_send!`, which checks the work requests after them, or individually; or use `RdmaWriteWithImm` (R27.4)"
+    note = "`{T}` does not preserve order: post WRITEs with `post_send!`, which checks the work requests after them, or individually; or use `RdmaWriteWithImm` (R27.4)"
 )]
 pub trait AllowedInList<T: Transport>: Opcode {}
 

@@ -189,9 +189,9 @@ pub(crate) struct Made {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a shared receive queue is not fed from `{Self}`",
+    message = "a shared receive queue cannot take its buffers from `{Self}`",
     label = "not a pool or an arena",
-    note = "`pd.create_pool` or `pd.create_arena` makes one; its buffers bound how many receives there are"
+    note = "`pd.create_pool` or `pd.create_arena` creates one; the number of its buffers limits the number of receives"
 )]
 pub trait FeedsSrq<C: 'static>: sealed::FeedsSrq<C> {}
 

@@ -68,9 +68,9 @@ use crate::work::with_id::WithId;
 /// let _: wr::WorkRequest<wr::Send, wr::InlineList<'_, 2>> = wr::Send::inline_list(parts);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be posted to a queue that gives back `{E}`",
-    label = "this queue's completions give back `{E}`",
-    note = "declare what the queue gives back in the profile, `profile! {{ Lists {{ entry: BufList, max_send_sge: 2 }} }}`, and in the type of the completion queue: `BufList` for several buffers, `Buf<C>` for those with a context `C`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
+    message = "`{Self}` cannot be posted to a queue whose completions return `{E}`",
+    label = "completions of this queue return `{E}`",
+    note = "name the type that completions return in the profile, `profile! {{ Lists {{ entry: BufList, max_send_sge: 2 }} }}`, and in the type of the completion queue: `BufList` for several buffers, `Buf<C>` for those with a context `C`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
 )]
 pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     /// Room for the scatter/gather elements, an array of `ibv_sge`.
@@ -218,10 +218,9 @@ takes! {
 /// Data that a SEND or an RDMA WRITE can send: the device reads it
 /// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
-    // lint: is-no-noun: ui-tests compare this message
-    message = "`{Self}` is no data for a SEND or an RDMA WRITE",
+    message = "`{Self}` cannot be the data of a SEND or an RDMA WRITE",
     label = "not registered memory",
-    note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `wr::Empty`; bytes that are not registered go with `inline`, `inline_slice` or `inline_list`"
+    note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `wr::Empty`; send unregistered bytes with `inline`, `inline_slice` or `inline_list`"
 )]
 pub trait Source: IntoData<Data = Self> {}
 
@@ -239,8 +238,7 @@ pub trait Sink: IntoData<Data = Self> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted as a receive",
     label = "not exclusive memory with LOCAL_WRITE",
-    // lint: people: ui-tests compare this message
-    note = "a receive needs memory that nobody else touches until its completion: a `Buf`, or several; for a piece of a region that can be written there is `wr::Recv::at(piece)?`"
+    note = "a receive needs memory that no other code accesses until its completion: a `Buf`, or several; for a piece of a writable region use `wr::Recv::at(piece)?`"
 )]
 pub trait RecvSink: Sink {}
 
@@ -249,8 +247,8 @@ pub trait RecvSink: Sink {}
 /// A piece needs such a buffer as well: before it, or only [for its context](Recv::with_context).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a shared receive queue",
-    label = "no buffer of the queue's pool",
-    note = "post a `Buf` of the pool that the shared receive queue was made with, or several; an empty receive and a receive at a piece take one along, `wr::Recv::empty().with_context(buf)`"
+    label = "needs a buffer of the queue's pool",
+    note = "post one or several `Buf`s of the pool that the shared receive queue was created with; add one to an empty receive or a receive at a piece, `wr::Recv::empty().with_context(buf)`"
 )]
 pub trait SrqSink: sealed::Sealed {}
 
@@ -267,8 +265,7 @@ pub trait AtomicSink: Sink {}
 /// with such data ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7),
 /// [R7.10](crate::guide::rules#r7-10)).
 #[diagnostic::on_unimplemented(
-    // lint: is-no-noun: ui-tests compare this message
-    message = "`{Self}` is no data of a work request",
+    message = "`{Self}` cannot be the data of a work request",
     label = "not registered memory",
     note = "post a `Buf`, several of them, or another handle to registered memory"
 )]

@@ -43,7 +43,7 @@ pub enum AlwaysSignaled {}
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning for a memory window's work request",
-    label = "its completion is always asked for",
+    label = "it is always signaled",
     note = "BIND_MW and LOCAL_INV are for queue pairs whose every work request completes (R19.2)"
 )]
 pub trait MayBeSignaled {}

@@ -37,7 +37,7 @@ impl<const N: usize> Limit for Max<N> {
 /// `Max<M>: Sges<N>`: a work request of `N` scatter/gather elements fits (rule
 /// [R3.1](crate::guide::rules#r3-1)).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` may be fewer than {N} scatter/gather element(s)",
+    message = "`{Self}` may allow fewer than {N} scatter/gather element(s)",
     label = "{N} scatter/gather element(s)",
     note = "in generic code, bound the profile: `P: Profile<MaxSendSge: AtLeast<{N}>>`, or `MaxRecvSge` for a receive"
 )]
@@ -56,7 +56,7 @@ where
 /// [`Profile`](crate::Profile): `P: Profile<MaxInline: InlineBytes<16>>`
 /// ([R2.7](crate::guide::rules#r2-7)).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` may be fewer than {N} bytes",
+    message = "`{Self}` may allow fewer than {N} bytes",
     label = "{N} bytes of inline data",
     note = "in generic code, bound the profile: `P: Profile<MaxInline: InlineBytes<{N}>>`"
 )]
@@ -75,7 +75,7 @@ where
 /// generic over the [`Profile`](crate::Profile): `P: Profile<MaxSendSge: AtLeast<2>>`
 /// ([R3.1](crate::guide::rules#r3-1)).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` may be fewer than {N} scatter/gather element(s)",
+    message = "`{Self}` may allow fewer than {N} scatter/gather element(s)",
     label = "not known to allow {N}",
     note = "bound the profile: `P: Profile<MaxSendSge: AtLeast<{N}>>`"
 )]
@@ -134,8 +134,8 @@ impl<const N: usize, const M: usize> InlineWithin<N, M> for Within {}
 /// The result, with a message ([R9.9](crate::guide::rules#r9-9)).
 #[diagnostic::on_unimplemented(
     message = "a receive of a shared receive queue needs a buffer, and this array has none",
-    label = "no buffer of the queue's pool",
-    note = "the buffers of its pool are what bounds how many receives a shared receive queue has: post at least one `Buf`"
+    label = "needs a buffer of the queue's pool",
+    note = "the number of buffers in its pool limits the receives of a shared receive queue: post at least one `Buf`"
 )]
 pub trait SomeBuffer {}
 impl SomeBuffer for Within {}

@@ -321,7 +321,7 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be prepared",
     label = "it is posted once",
-    note = "SEND_WITH_INV ends a key, which must not be ended again: post it with `post_send` (R1.6, R19.1)"
+    note = "SEND_WITH_INV invalidates a key, which must happen only once: post it with `post_send` (R1.6, R19.1)"
 )]
 pub trait Repeats: Opcode {}
 
@@ -339,10 +339,9 @@ allows! { [O: Repeats, D, A, F, G] WorkRequest<O, D, A, F, G>: Prepare; }
 ///
 /// The buffer moves to the device at each post ([R11.1](crate::guide::rules#r11-1)).
 #[diagnostic::on_unimplemented(
-    // lint: is-none: ui-tests compare this message
-    message = "a prepared work request takes one buffer, and `{Self}` is none",
+    message = "a prepared work request takes one buffer, and `{Self}` is not one buffer",
     label = "not one `Buf`, `SharedBuf` or `OpenBuf`",
-    note = "several buffers go with `post_send`, and inline bytes are prepared with the work request (`post_prepared_inline`)"
+    note = "post several buffers with `post_send`; inline bytes are prepared with the work request (`post_prepared_inline`)"
 )]
 pub trait OneBuffer {}
 

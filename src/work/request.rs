@@ -170,7 +170,7 @@ impl<E, D> Pending<E, D> {
         Pending { entry, wr_id, known: (), data: PhantomData }
     }
 
-    /// Adds what the verb knows.
+    /// Adds the `Known` value that the verb returned for the work request.
     #[inline(always)]
     pub(crate) fn known_as<K>(self, known: K) -> Pending<E, D, (), K> {
         Pending { entry: self.entry, wr_id: self.wr_id, known, data: PhantomData }

@@ -25,7 +25,7 @@ pub struct WithId<D> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` takes no number",
     label = "not inline, and not `wr::Empty`",
-    note = "a `Buf` comes back with a context of any type; shared buffers and pieces have `set_id`"
+    note = "a `Buf` returns with a context of any type; shared buffers and pieces have `set_id`"
 )]
 pub trait NoBuffer: sealed::Sealed {}
 

@@ -267,7 +267,7 @@ pub unsafe trait Verb {
     }
 
     /// # Safety
-    /// `object` is live, `first` is a list that it may have (or null), `bad` is writable.
+    /// `object` is live, `first` is null or a list that may be posted to it, and `bad` is writable.
     unsafe fn post(
         object: *mut Self::Object,
         first: *mut Self::Wr,

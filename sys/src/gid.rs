@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(seen(), ["most 7, 0, 32"; 3]);
     }
 
-    /// Without the functions, the device's files are read.
+    /// If the library lacks the functions, the GIDs are read from the device's files in sysfs.
     #[test]
     #[cfg_attr(miri, ignore = "makes files")]
     fn an_older_library_falls_back_to_files() {

@@ -10,7 +10,7 @@ use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
 
-/// The distance of the operation before the context, in bytes; see `extended`.
+/// How many bytes before the `ibv_context` the pointer to the operation is; see `extended`.
 pub const QUERY_RT_VALUES: usize = 128;
 
 /// `IBV_VALUES_MASK_RAW_CLOCK`.

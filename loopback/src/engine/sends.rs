@@ -97,7 +97,8 @@ impl State {
         }
     }
 
-    /// Retries the send in every run. Its retries are used up by idle runs, or by the clock.
+    /// Puts the send back, so that each run of the engine retries it. Idle runs use up its retries;
+    /// if the program controls the clock, the clock does.
     pub(crate) fn wait(&mut self, number: u32, wr: Send, cause: Cause) -> bool {
         let Some(qp) = self.qps.get(&number) else { return false };
         if qp.wait.is_some_and(|wait| wait.cause == cause) {

@@ -12,9 +12,9 @@ use crate::terms::state::{Err, Init, Rts, State};
 /// is in INIT until the endpoint is connected, then in RTS, and finally in the error state. On UDP
 /// it is in RTS ([R16.6](crate::guide::rules#r16-6)).
 #[diagnostic::on_unimplemented(
-    message = "there is no endpoint of an id in state `{Self}`",
+    message = "an endpoint cannot be created from an id in state `{Self}`",
     label = "an id in state `{Self}` has no queue pair",
-    note = "make it of a resolved route (`CmId::create_ep`) or of a request (`Request::create_ep`)"
+    note = "create it from a resolved route (`CmId::create_ep`) or from a request (`Request::create_ep`)"
 )]
 pub trait EpState<PS>: CmState {
     /// The state of the queue pair.

@@ -294,8 +294,8 @@ pub struct DmaBuf {
     /// The length of the part in bytes.
     pub len: usize,
     /// The address of its first byte in work requests, here and at peers. It can be any address
-    /// with the same offset within its page as `offset`. Usually it is the address in the GPU's
-    /// program.
+    /// with the same offset within its page as `offset`. Usually it is the address that the GPU
+    /// code uses.
     pub iova: u64,
 }
 

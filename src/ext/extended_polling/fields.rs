@@ -46,12 +46,10 @@ pub enum DlidPathBits {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    // lint: is-no-noun: ui-tests compare this message
-    message = "`{Self}` is no set of fields of ibv_create_cq_ex(3)",
+    message = "`{Self}` is not a valid set of completion fields (ibv_create_cq_ex(3))",
     label = "fields are written in this order: (CompletionTs, CompletionWallclock, DlidPathBits), \
-             without those that are not asked for",
-    // lint: is-none: ui-tests compare this message
-    note = "one field needs no tuple, and `()` is none"
+             without those that you do not need",
+    note = "name one field directly or several in a tuple; `()` is not a field set"
 )]
 pub trait WcFields: sealed::Sealed + 'static {
     /// `wc_flags`, without the flags that all completions need.
@@ -73,9 +71,8 @@ pub trait WcFields: sealed::Sealed + 'static {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "the completion queue was not asked for `{Field}`",
-    // lint: is-told: ui-tests compare this message
-    label = "ibv_create_cq_ex(3): only fields that were asked for may be read",
+    message = "the completion queue was created without the field `{Field}`",
+    label = "ibv_create_cq_ex(3): only requested fields may be read",
     note = "create it with this field: `context.cq(cqe).fields::<{Field}>().create()`, or a tuple that has it"
 )]
 pub trait HasField<Field>: sealed::Sealed {}

@@ -84,7 +84,7 @@ impl<O: MoreOps> Posting for ExtendedPosting<O> {
 /// # (is_profile::<Spread>(), is_profile::<Spreading>());
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is nothing that a queue pair of extended posting is created for by name",
+    message = "`{Self}` is not an operation that `ExtendedPosting` takes by name",
     label = "not FLUSH and ATOMIC_WRITE",
     note = "`ExtendedPosting` has every other operation; `ExtendedPosting<ext::persistence::Flush>`, `ExtendedPosting<ext::persistence::AtomicWrite>` and `ExtendedPosting<(ext::persistence::Flush, ext::persistence::AtomicWrite)>` have these too, `ExtendedPosting<Srd>` and `ExtendedPosting<(Srd, wr::RdmaWrite)>` are for SRD"
 )]

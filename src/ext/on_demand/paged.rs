@@ -167,9 +167,9 @@ impl PagedIn<(Send, RdmaWrite)> for RdmaWrite {}
 /// Memory of an implicit region can be posted with the operations that the region's proof covers
 /// ([R20.6](crate::guide::rules#r20-6)).
 #[diagnostic::on_unimplemented(
-    message = "memory of this implicit region is not posted by `{Self}`",
+    message = "`{Self}` cannot post memory of this implicit region",
     label = "the region was made for `{X}`",
-    note = "a device may lack the one or the other in memory on demand: ask it for both, `Can<Implicit<Rc, (wr::Send, wr::RdmaWrite)>>`, and give that to `register_implicit`"
+    note = "a device may support only one of them with on-demand paging: request both, `Can<Implicit<Rc, (wr::Send, wr::RdmaWrite)>>`, and pass the result to `register_implicit`"
 )]
 pub trait PagedIn<X: PagedOps>: Opcode {}
 

@@ -171,8 +171,8 @@ where
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` signaling",
-    label = "with the profile's signaling, a completion would speak for the work requests before it",
-    note = "on SRD they complete in any order, so a buffer would come back that is still sent: use a profile with `SignalAll`, which is the default (R27.3)"
+    label = "with the profile's signaling, one completion stands for all earlier work requests",
+    note = "on SRD, sends complete in any order, so a buffer could be returned while the device still reads it: use a profile with `SignalAll`, which is the default (R27.3)"
 )]
 pub trait TellsOfEach: Signaling + CompletesEach {}
 
@@ -195,7 +195,7 @@ impl OneElement for Max<1> {}
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}`",
     label = "the profile's `Posting` is `{Self}`",
-    note = "RDMA of SRD is in no `ibv_post_send`, which has no room for its destination: use a profile with `posting: ExtendedPosting<Srd>`, or `ExtendedPosting<(Srd, wr::RdmaWrite)>` if it writes"
+    note = "`ibv_post_send` does not support RDMA on SRD, because `ibv_send_wr` has no room for the destination: use a profile with `posting: ExtendedPosting<Srd>`, or `ExtendedPosting<(Srd, wr::RdmaWrite)>` if it writes"
 )]
 pub trait ForSrd: Posting {}
 

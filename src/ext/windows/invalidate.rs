@@ -214,8 +214,9 @@ impl LentWindow {
     /// queue, all of them dropped or destroyed while they were bound.
     ///
     /// The bound region stays registered until the window's next bind has completed, or until the
-    /// window is dropped or destroyed: the device checks both ([R6.11](crate::guide::rules#r6-11)).
-    /// [`BindMw`](crate::ext::windows::BindMw) has an example.
+    /// window is dropped or destroyed, because the device checks the window and the region for each
+    /// access ([R6.11](crate::guide::rules#r6-11)). [`BindMw`](crate::ext::windows::BindMw) has an
+    /// example.
     ///
     /// # Errors
     /// The window and the completion, unchanged.

@@ -63,7 +63,7 @@ pub trait BindsWindows: Access {}
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no memory window has the rights `{Self}`",
-    label = "what a window opens, it opens to a peer",
+    label = "a window gives rights to a peer",
     note = "bind it as `ext::windows::BindMw::<RemoteRead>`, or with another of a peer's rights"
 )]
 pub trait BindsTo<R: BindsWindows>: Remote {}

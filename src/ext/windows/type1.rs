@@ -165,7 +165,7 @@ impl WindowEntry {
 /// may_be_bound::<BoundType1Window<RemoteRead>>(); // to something else
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`ibv_bind_mw` binds memory windows of type 1, and no `{Self}`",
+    message = "`ibv_bind_mw` binds memory windows of type 1, not a `{Self}`",
     label = "not a window of type 1",
     note = "`pd.alloc_mw()` makes one; `ext::windows::BindMw` binds those of type 2, which `qp.alloc_mw()` makes"
 )]

@@ -260,9 +260,9 @@ impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(),
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not lead on from state `{S}` of a target of XRC",
+    message = "`{Self}` is not a transition from state `{S}` of an XRC target",
     label = "no transition from `{S}` of a target takes these attributes",
-    note = "the way is RESET -> INIT -> RTR by `ConnectedInit` and `XrcTargetRtr`, and to RTS by `XrcTargetRts`, which nothing needs"
+    note = "the transitions are RESET -> INIT -> RTR by `ConnectedInit` and `XrcTargetRtr`; RTR -> RTS by `XrcTargetRts` is optional"
 )]
 pub trait TargetTransition<S: State>: OwnAttributes {
     /// The state after the transition.

@@ -153,8 +153,8 @@ fn a_buffer_that_is_posted_again_is_not_orphaned() {
     });
 }
 
-/// The opposite order: if a thread ends its part before it takes the buffer out of its completion,
-/// another thread returns the buffer as well.
+/// The opposite order: if a thread releases its reference before it takes the buffer out of its
+/// completion, another thread returns the buffer as well.
 #[test]
 #[should_panic]
 fn who_gives_back_his_part_too_early() {

@@ -56,7 +56,7 @@ impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
 /// Memory whose regions have pieces that can only be sent, because no device writes it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a device may write this region, so no piece of it is only a source",
+    message = "a device may write to this region, so it has no `source`",
     label = "a region in `{Self}`",
     note = "`source` is for read-only memory; a part of a region that can be written is posted as a `piece` (R6.3)"
 )]
@@ -73,7 +73,7 @@ impl<M: Memory<Protection = ReadOnly>> HasSources for M {
 /// change.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "the bytes of this region can change, so no `SharedBuf` can show them",
+    message = "the bytes of this region can change, so a `SharedBuf` cannot refer to them",
     label = "a region in `{Self}`",
     note = "`share` is for private read-only memory, like an `Arc<[u8]>`; a part of a region that can be written is posted as a `piece` (R18.2)"
 )]
@@ -88,8 +88,7 @@ impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
 #[diagnostic::on_unimplemented(
     message = "`{A}` needs memory that can be written",
     label = "memory whose `Protection` is `{Self}`",
-    // lint: alone: ui-tests compare this message
-    note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory, as MW_BIND does: register it as `RemoteRead`, or as `LocalRead` for this program alone, or map it writable"
+    note = "rights to write (LOCAL_WRITE) and to bind windows (MW_BIND) need writable memory: register it as `RemoteRead`, or as `LocalRead` without rights for peers, or map it writable"
 )]
 pub trait RegistersAs<A: Access>: Protection {}
 impl<A: Access> RegistersAs<A> for Writable {}

@@ -132,7 +132,7 @@ impl ReadAddr for RemoteAddr<ToRead> {
 /// let _ = |buf: Buf, counter: RemoteCell| ticket(buf, counter);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "an atomic cannot be made on a `{Self}`",
+    message = "an atomic cannot target a `{Self}`",
     label = "not a cell of 8 aligned bytes",
     note = "`atomic(offset)` of the peer's `RemoteSlice` gives one, where REMOTE_ATOMIC was granted"
 )]

@@ -18,7 +18,7 @@ allows! { [X, O: InlineOp] X: Inline<O>; }
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be solicited",
-    label = "`{Self}` raises no completion at the peer",
+    label = "`{Self}` does not complete at the peer",
     note = "IBV_SEND_SOLICITED is for every SEND and for RDMA_WRITE_WITH_IMM"
 )]
 pub trait SolicitedOp: Opcode {}

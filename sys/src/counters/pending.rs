@@ -7,13 +7,13 @@
 //!
 //! # Why exactly one owner is the last
 //!
-//! One count has a part for the queue itself and one for each completion queue that it is attached
-//! to. Each of them gives up its part once, with one read-modify-write. These are totally ordered:
-//! only the last one brings the count to zero, and reads this. Only the queue adds parts, before it
-//! gives up its own, so the count does not reach zero earlier.
+//! It is a reference count, held by the queue itself and by each completion queue that it is
+//! attached to. Each of them releases its reference once, with one read-modify-write. These are
+//! totally ordered: only the last one brings the count to zero, and reads this. Only the queue adds
+//! references, before it releases its own, so the count does not reach zero earlier.
 //!
-//! The writes of each owner before it gave up its part are visible to the last one: all of them
-//! release, and the last one acquires from those before it, which form one release sequence.
+//! The writes of each owner before it released its reference are visible to the last one: all of
+//! them release, and the last one acquires from those before it, which form one release sequence.
 
 // Model: sys/src/counters/loom_tests/pending.rs
 
@@ -33,14 +33,14 @@ impl Pending {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Releases one part: the queue ended, or one of its completion queues cannot return its
-    /// completions any more. Returns whether that was the last part.
+    /// Releases one reference: the queue ended, or one of its completion queues cannot return its
+    /// completions any more. Returns whether that was the last reference.
     #[must_use = "the last one returns the orphaned buffers"]
     pub fn end_one(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether all parts were given up.
+    /// Whether all references were released.
     pub fn is_over(&self) -> bool {
         self.0.load(Ordering::Acquire) == 0
     }

@@ -263,8 +263,8 @@ impl QueueCounters {
         self.pending.add();
     }
 
-    /// Records that the queue is destroyed or reset after this many posts. It still has to give up
-    /// its part of `pending`.
+    /// Records that the queue is destroyed or reset after this many posts. It still has to release
+    /// its reference in `pending`.
     #[inline]
     pub fn end(&self, posted: [u32; 2]) {
         for (end, posted) in self.posted_at_end.iter().zip(posted) {
@@ -279,7 +279,7 @@ impl QueueCounters {
     }
 
     /// Releases one part of `pending`: the queue, or one of its completion queues, cannot return
-    /// its completions any more. Returns whether that was the last part. The caller must then
+    /// its completions any more. Returns whether that was the last reference. The caller must then
     /// return the orphaned buffers.
     #[must_use = "the orphaned buffers must be returned"]
     pub fn end_one(&self) -> bool {

@@ -142,7 +142,7 @@ use std::ptr::NonNull;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not `Memory`: bytes of this process, which stay where they are",
     label = "not a `Memory`",
-    note = "a `DmaBuf`, a `Dm` and `Opaque` memory have no bytes for safe code: `register_dmabuf`, `register_dm` and `opaque` make regions of them, whose pieces are posted and which peers reach, and which have `as_ptr`",
+    note = "safe code cannot access the bytes of a `DmaBuf`, a `Dm` or `Opaque` memory: `register_dmabuf`, `register_dm` and `opaque` register them as regions, which have pieces to post, keys for peers, and `as_ptr`",
     note = "give a `Vec` or `Box<[_]>` of integers or floats, a `Mapping` or a `SharedMapping`; `ExternalMemory::new` takes a pointer, a length and a keeper"
 )]
 pub unsafe trait Memory: Send + 'static {
