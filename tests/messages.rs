@@ -1,5 +1,5 @@
-//! The messages that the examples parse. Whatever the peer sends, it is rejected, or parsed to
-//! exactly its values.
+//! The messages that the examples parse. Any bytes from a peer are rejected, or parsed to exactly
+//! their values.
 #![forbid(unsafe_code)]
 
 #[allow(dead_code)]

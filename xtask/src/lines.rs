@@ -1,6 +1,6 @@
 //! `cargo xtask lines`: lines of code by part of the repository. A line of code is not blank, not a
-//! comment, and not in a module with `#[cfg(test)]` or `#[cfg(loom)]`, which may be a separate file.
-//! The sources are formatted by rustfmt.
+//! comment, and not in a module with `#[cfg(test)]` or `#[cfg(loom)]`, which may be a separate
+//! file. The sources are formatted by rustfmt.
 
 mod extensions;
 
