@@ -42,6 +42,7 @@ pub use seen::{Life, Seen};
 
 use super::events::{look_again, never_block, wait_readable, watching};
 use super::types::*;
+use crate::absence;
 use crate::sync::MutexGuard;
 
 /// An event channel. Its descriptor does not block.
@@ -64,6 +65,9 @@ unsafe impl Sync for Channel {}
 impl Channel {
     /// Opens a channel of librdmacm.
     pub fn open() -> Result<Self, c_int> {
+        if absence::cm_is_stale() {
+            return Err(libc::ENODEV);
+        }
         super::device::note_opened();
         // SAFETY: librdmacm creates a channel without another one, and it has no other owner.
         unsafe {
