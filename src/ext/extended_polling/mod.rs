@@ -207,7 +207,7 @@ impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "wc_flags")]
+    #[doc(alias("wc_flags", "ibv_cq_init_attr_ex"))]
     pub fn fields<G: WcFields>(self) -> CqBuilder<'a, L, Fields<G>, C> {
         self.typed()
     }
@@ -222,7 +222,7 @@ impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
     /// As without fields, and [`ErrorKind::Os`](crate::ErrorKind::Os) with EOPNOTSUPP if the device
     /// or the library lacks one of the fields or extended polling
     /// ([R14.6](crate::guide::rules#r14-6)).
-    #[doc(alias("ibv_create_cq_ex", "cqe"))]
+    #[doc(alias = "ibv_create_cq_ex")]
     pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
         let wc_flags = wc_flags::OURS | F::WC_FLAGS;
         let fields = create::Fields { wc_flags, adapter: Extended::new::<FieldsOf<F>> };
