@@ -86,8 +86,8 @@ const PIECES: usize = 3;
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 /// Unit tests of the accounting, of the state of completion queues, of memory with keepers, and of
 /// memory that is only an address.
-const UNITS: &str = "--lib -- qp:: in_flight:: completion:: \
-                     memory::opaque::tests:: memory::own::tests:: memory::implicit::tests::";
+const UNITS: &str = "--lib -- qp:: in_flight:: completion:: memory::opaque:: memory::own:: \
+                     ext::on_demand::implicit:: ext::path_migration:: ext::tuning:: ext::xrc::";
 /// rdma_cm, without threads that wait.
 const CM: [&str; 5] = ["--test", "cm", "--", "fabric::", "order::"];
 /// Tests that post lists of the full queue depth take minutes under Miri. They have a separate run
