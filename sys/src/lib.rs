@@ -51,9 +51,9 @@ pub mod session;
 mod siw;
 pub mod srd;
 mod symbols;
-#[cfg(not(loom))]
+#[cfg(not(all(loom, feature = "loom")))]
 pub mod sync;
-#[cfg(loom)]
+#[cfg(all(loom, feature = "loom"))]
 #[path = "tests/loom.rs"]
 pub mod sync;
 pub mod terms;

@@ -100,7 +100,7 @@ impl Code {
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
             let start = line.trim_start();
-            let is_test = ["#[cfg(test)]", "#[cfg(all(test,", "#[cfg(loom)]"]
+            let is_test = ["#[cfg(test)]", "#[cfg(all(test,", "#[cfg(all(loom,"]
                 .iter()
                 .any(|it| start.starts_with(it));
             if is_test && code.skip_module(&line[..line.len() - start.len()], &mut lines, file) {
