@@ -42,8 +42,7 @@ pub fn error(verb: &'static str, wanted: Wanted<'_>, errno: c_int, asked: &str) 
     }
 }
 
-/// Whether the file of rdma_cm has another device's number. librdmacm would report a wrong errno,
-/// or not return.
+/// Whether the file of rdma_cm has another device's number.
 #[cfg(feature = "cm")]
 pub(crate) fn cm_is_stale() -> bool {
     matches!(SYSTEM.node("rdma_cm", "rdma_cm"), Some(Absence::Stale { .. }))

@@ -31,7 +31,7 @@ pub fn getaddrinfo(
     let hints = hints(ps, passive);
     let node = node.map_or(ptr::null(), CStr::as_ptr);
     let mut list = ptr::null_mut();
-    crate::device::note_opened();
+    super::enter().map_err(NotFound::Errno)?;
     // SAFETY: the strings are NUL-terminated; the node may be null. Hints and out-pointer are
     // locals.
     let code = unsafe { raw::rdma_getaddrinfo(node, service.as_ptr(), &hints, &mut list) };

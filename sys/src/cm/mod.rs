@@ -45,6 +45,16 @@ use super::types::*;
 use crate::absence;
 use crate::sync::MutexGuard;
 
+/// Prepares for the first call of librdmacm, which opens the devices. That call may never return if
+/// the file of rdma_cm has the number of another device.
+fn enter() -> Result<(), c_int> {
+    if absence::cm_is_stale() {
+        return Err(libc::ENODEV);
+    }
+    super::device::note_opened();
+    Ok(())
+}
+
 /// An event channel. Its descriptor does not block.
 pub struct Channel {
     // Invariants: `ptr` is a live channel of the provider behind `calls`. It is destroyed once,
@@ -65,10 +75,7 @@ unsafe impl Sync for Channel {}
 impl Channel {
     /// Opens a channel of librdmacm.
     pub fn open() -> Result<Self, c_int> {
-        if absence::cm_is_stale() {
-            return Err(libc::ENODEV);
-        }
-        super::device::note_opened();
+        enter()?;
         // SAFETY: librdmacm creates a channel without another one, and it has no other owner.
         unsafe {
             calls::create_event_channel(ptr::null_mut()).map(|ptr| Channel::of(ptr, &LIBRDMACM))

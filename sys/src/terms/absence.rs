@@ -149,8 +149,8 @@ impl fmt::Display for Absence {
             ),
             Absence::Stale { path, device } => write!(
                 f,
-                "{} is not the file of {device}, its device number differs: start the container \
-                 again, or check that udev runs",
+                "{} is not the file of {device} (its device number differs): restart the \
+                 container, or check that udev runs",
                 path.display()
             ),
             Absence::Forbidden { path, errno: libc::EPERM } => write!(
