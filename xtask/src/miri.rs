@@ -272,3 +272,38 @@ pub fn on<'a>(cmd: Cmd<'a>, flags: &str) -> Cmd<'a> {
     // `cargo xtask` sets the variable for its own toolchain, but Miri needs the nightly.
     CALLERS.iter().fold(cmd.env("MIRIFLAGS", flags), |cmd, name| cmd.env_remove(name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths;
+    use crate::sh::{self, cmd};
+
+    /// The source of a module, which is a file, a folder, or both.
+    fn source(module: &str) -> String {
+        let root = paths::workspace();
+        let list = cmd!(sh::at(&root), "git ls-files {module}.rs {module}").text().unwrap();
+        list.lines().map(|file| std::fs::read_to_string(root.join(file)).unwrap()).collect()
+    }
+
+    /// A filter that matches no test would not fail a run, because the other filters match some.
+    #[test]
+    fn each_filter_names_tests() {
+        let cm = CM.join(" ");
+        let lists = THREADED.iter().copied().chain([UNITS, &cm]);
+        let named = lists.flat_map(|list| {
+            let (target, names) = list.split_once(" -- ").unwrap();
+            let folder = target.strip_prefix("--test ").map(|test| format!("tests/{test}"));
+            let folder = folder.unwrap_or("src".into());
+            names.split(' ').map(|name| (folder.clone(), name)).collect::<Vec<_>>()
+        });
+        let forgetting = FORGETTING.map(|name| ("tests/attack".to_owned(), name));
+        let long = ("tests/conformance".to_owned(), LONG);
+        for (folder, name) in named.chain(forgetting).chain([long]) {
+            let (module, test) = name.rsplit_once("::").unwrap();
+            let source = source(&format!("{folder}/{}", module.replace("::", "/")));
+            let is_there = source.contains("#[test]") && source.contains(&format!("fn {test}"));
+            assert!(is_there, "{folder}: no test matches {name}");
+        }
+    }
+}
