@@ -227,7 +227,7 @@ fn a_queue_pair_that_the_device_keeps_is_not_over() {
     let mut over = Over::default();
     inbox.close(&mut over);
     assert_eq!((inbox.attachments(), capacity - inbox.unbooked()), (2, 3 + 11));
-    // The queue pairs give up their own part.
+    // The queue pairs release their own references.
     assert_eq!([kept, ended, alive].map(|counters| counters.end_one()), [false, true, false]);
     over.give_back();
 }

@@ -15,12 +15,14 @@ use super::types::*;
 use crate::libraries::VERBS;
 use crate::sync::{Mutex, MutexGuard, global, lock};
 
-// Whether a device was opened. From then on memory may be registered.
-//
-// `ibv_fork_init` writes, without a lock, state that registrations and opened devices read. So it
-// is called with this lock held and before any device was opened. Searching for devices may call
-// it too, depending on the environment, so the search also holds the lock.
-global! { static OPENED: Mutex<bool> = Mutex::new(false); }
+global! {
+    /// Whether a device was opened. From then on memory may be registered.
+    ///
+    /// `ibv_fork_init` writes, without a lock, state that registrations and opened devices read. So
+    /// it is called with this lock held and before any device was opened. Searching for devices may
+    /// call it too, depending on the environment, so the search also holds the lock.
+    static OPENED: Mutex<bool> = Mutex::new(false);
+}
 
 fn opened() -> MutexGuard<'static, bool> {
     lock(&OPENED)

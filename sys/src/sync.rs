@@ -18,7 +18,8 @@ pub use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __global {
-    (static $name:ident: $type:ty = $value:expr;) => {
+    ($(#[$page:meta])* static $name:ident: $type:ty = $value:expr;) => {
+        $(#[$page])*
         static $name: $type = $value;
     };
 }

@@ -278,9 +278,9 @@ impl QueueCounters {
         self.has_lists.store(true, Ordering::Relaxed);
     }
 
-    /// Releases one part of `pending`: the queue, or one of its completion queues, cannot return
-    /// its completions any more. Returns whether that was the last reference. The caller must then
-    /// return the orphaned buffers.
+    /// Releases one reference in `pending`: the queue, or one of its completion queues, cannot
+    /// return its completions any more. Returns whether that was the last reference. The caller
+    /// must then return the orphaned buffers.
     #[must_use = "the orphaned buffers must be returned"]
     pub fn end_one(&self) -> bool {
         self.pending.end_one()
@@ -422,7 +422,7 @@ impl Quiet {
         self.orphaned.insert(before, counters);
     }
 
-    /// Releases one part of a queue's `pending` (`QueueCounters::end_one`).
+    /// Releases one reference in a queue's `pending` (`QueueCounters::end_one`).
     pub fn end_one(&mut self, counters: &Arc<QueueCounters>) {
         if !counters.end_one() {
             return;

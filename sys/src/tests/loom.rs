@@ -8,8 +8,9 @@ pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __global {
-    (static $name:ident: $type:ty = $value:expr;) => {
+    ($(#[$page:meta])* static $name:ident: $type:ty = $value:expr;) => {
         $crate::sync::lazy_static! {
+            $(#[$page])*
             static ref $name: $type = $value;
         }
     };
