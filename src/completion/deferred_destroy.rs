@@ -71,6 +71,6 @@ impl Over {
     pub fn give_back(self) -> crate::memory::orphaned::Reclaimed {
         // Dropped at the end of the scope, even if another Drop panics.
         let _leftovers = self.leftovers;
-        reclaim_everything(&self.quiet)
+        reclaim_everything(self.quiet)
     }
 }

@@ -194,7 +194,7 @@ impl<C, M> Pool<C, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reclaim<E: Entry, L: Threads>(&self, cq: &mut CompletionQueue<E, L>) -> usize {
-        cq.settle_now().give_back().count_of(self.slots())
+        cq.settle_now().give_back().count_of(self.slots()) + self.shared().reclaim()
     }
 }
 
@@ -215,6 +215,7 @@ impl<C, M> Arena<C, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reclaim<E: Entry, L: Threads>(&self, cq: &mut CompletionQueue<E, L>) -> usize {
-        cq.settle_now().give_back().count_of(self.shared().first().addr())
+        let found = cq.settle_now().give_back();
+        found.count_of(self.shared().first().addr()) + self.shared().reclaim()
     }
 }

@@ -44,8 +44,8 @@ const VERB: &str = "ibv_reg_mr";
 ///
 /// # Cost
 ///
-/// Taking and dropping a buffer do not allocate. Posting and completing cost as much as with a
-/// pool's buffers. A dropped buffer of up to 64 KiB keeps its bytes for the next buffer of the same
+/// Taking and dropping a buffer do not allocate, with the exception of a [`Pool`](crate::Pool).
+/// Posting and completing cost as much as with a pool's buffers. A dropped buffer of up to 64 KiB keeps its bytes for the next buffer of the same
 /// length. Taking that one locks nothing and takes about 37 instructions, and the drop as many (see
 /// `docs/costs.md`). About 64 dropped buffers are kept; others are merged with their free
 /// neighbours when they are dropped, and so are the kept ones when a take finds no room. All other

@@ -49,6 +49,11 @@ pub trait Entry: Word + 'static {
     #[doc(hidden)]
     const MAY_BE_OPEN: bool = false;
 
+    /// Whether each of its handles is a buffer of a pool or an arena, which any thread may return,
+    /// even if the entry is not `Send`.
+    #[doc(hidden)]
+    const MAY_WAIT: bool = false;
+
     /// Records that the work request has completed, and whether it succeeded. Memory windows need
     /// this.
     ///
@@ -193,6 +198,9 @@ handles! {
 }
 
 impl<C: 'static> Entry for Buf<C> {
+    // The last buffer of a pool frees it, which drops the contexts.
+    const MAY_WAIT: bool = !std::mem::needs_drop::<C>();
+
     #[inline]
     fn segment(&self, i: usize) -> Option<&[u8]> {
         (i == 0).then_some(&**self)
@@ -207,6 +215,8 @@ impl Entry for ReadOnlyBuf {}
 impl<T: 'static, O: 'static> Entry for ImplicitBuf<T, O> {}
 
 impl<C: 'static> Entry for BufList<C> {
+    const MAY_WAIT: bool = Buf::<C>::MAY_WAIT;
+
     fn each_header(&self, see: &mut dyn FnMut(&Header)) {
         self.headers().for_each(see);
     }

@@ -42,7 +42,7 @@ use crate::memory::free_list::FreeList;
 use crate::memory::frozen::drop_buf;
 use crate::memory::header::{Head, Header};
 use crate::memory::kept::{Kept, lines};
-use crate::memory::orphaned;
+use crate::memory::orphaned::{self, Reclaimed};
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::Registered;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, try_lock};
@@ -128,6 +128,9 @@ impl<C> Drop for SlabOwner<C> {
     fn drop(&mut self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let returned = self.close();
+            if returned < self.count() {
+                orphaned::give_up(&self.slots, self.head.pd);
+            }
             // SAFETY: the part of the closing itself, and the parts of the free slots.
             unsafe { Slab::release(self.0, returned as u64 + 1) };
         }
@@ -216,7 +219,7 @@ impl<C> Slab<C> {
     fn take_later(&self) -> Option<&Slot<C>> {
         #[cfg(all(test, feature = "loopback"))]
         crate::cold_calls::note();
-        let slot = self.free_list.take_later(|| self.fresh())?;
+        let slot = self.or_search(|| self.free_list.take_later(|| self.fresh()))?;
         self.whole_again(&self.slots[self.index(slot)])
     }
 
@@ -246,13 +249,35 @@ impl<C> Slab<C> {
         Some(NonNull::from(slot).cast())
     }
 
+    /// Like `search`. The result is the number of buffers of this pool.
+    pub fn reclaim(&self) -> usize {
+        self.search().count_of(self.first().addr())
+    }
+
+    /// Returns the buffers that ended queues still own.
+    fn search(&self) -> Reclaimed {
+        orphaned::search_waiting(&self.slots, self.head.pd)
+    }
+
+    /// Tries to take something. Before it fails, it searches for the buffers of ended queues.
+    fn or_search<T>(&self, mut take: impl FnMut() -> Option<T>) -> Option<T> {
+        loop {
+            let taken = take();
+            if taken.is_some() || self.search().is_empty() {
+                return taken;
+            }
+        }
+    }
+
     /// The blocks of an arena.
     fn blocks(&self) -> Option<MutexGuard<'_, Blocks>> {
         Some(lock(&self.arena.as_ref()?.blocks))
     }
 
     /// The blocks of an arena, after the bytes of all dropped buffers were freed and merged.
+    /// Buffers that ended queues still owned are returned first, also those of a pool.
     pub fn merged(&self) -> Option<MutexGuard<'_, Blocks>> {
+        let _ = self.search();
         let mut blocks = self.blocks()?;
         self.free_dropped(&mut blocks);
         Some(blocks)
@@ -298,28 +323,32 @@ impl<C> Slab<C> {
         if len > LONGEST {
             return None;
         }
-        let mut blocks = self.blocks()?;
-        let index = blocks.take(len).or_else(|| {
-            self.free_dropped(&mut blocks);
-            blocks.take(len)
-        })?;
-        Some(self.hand_out(index, blocks.whole(index)))
+        self.or_search(|| {
+            let mut blocks = self.blocks()?;
+            let index = blocks.take(len).or_else(|| {
+                self.free_dropped(&mut blocks);
+                blocks.take(len)
+            })?;
+            Some(self.hand_out(index, blocks.whole(index)))
+        })
     }
 
     /// Moves the bytes from `at` on of a slot of an arena, which has a handle, to another slot and
     /// creates its only handle. Both parts are not empty. `None` if no slot is free.
     pub fn split(&self, slot: &Slot<C>, at: usize) -> Option<&Slot<C>> {
-        let (mut blocks, this) = (self.blocks()?, self.index(NonNull::from(slot).cast()));
-        let index = blocks.split(this, at).or_else(|| {
-            self.free_dropped(&mut blocks);
-            blocks.split(this, at)
-        })?;
-        self.note_bytes(this, blocks.whole(this));
-        if blocks.is_closed {
-            // The handle of `slot` is counted, so `left` is not 0.
-            self.left.fetch_add(1, Ordering::Relaxed);
-        }
-        Some(self.hand_out(index, blocks.whole(index)))
+        self.or_search(|| {
+            let (mut blocks, this) = (self.blocks()?, self.index(NonNull::from(slot).cast()));
+            let index = blocks.split(this, at).or_else(|| {
+                self.free_dropped(&mut blocks);
+                blocks.split(this, at)
+            })?;
+            self.note_bytes(this, blocks.whole(this));
+            if blocks.is_closed {
+                // The handle of `slot` is counted, so `left` is not 0.
+                self.left.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(self.hand_out(index, blocks.whole(index)))
+        })
     }
 
     /// Appends the bytes of the slot `next` to `slot`, if they are adjacent. The handle of `next`

@@ -10,6 +10,10 @@
 //!   buffers. [`Pool::reclaim`](crate::Pool::reclaim) defines when a completion queue counts as
 //!   polled empty. If a queue pair uses two completion queues, both must be empty. A dropped one
 //!   counts as empty.
+//! - A search finds the buffers. It visits all buffers of the protection domain that are in use, so
+//!   if these are many, several queue pairs share a search. A pool or an arena searches before
+//!   `take` returns `None`, before it counts its free buffers, and when it is dropped. So only the
+//!   time that these calls take shows whether a search has run.
 //! - Buffers that have no completion of their own return at once. These are the buffers in the ring
 //!   of a queue pair with selective signaling.
 //! - Receives of a shared receive queue that no message used stay posted there. Some devices (mlx5)
@@ -250,7 +254,12 @@ fn counters<P: Profile>(verb: &'static str, pd: u32) -> Result<Arc<QueueCounters
     } else {
         QueueCounters::new(pd)
     };
-    counters.ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))
+    let counters =
+        counters.ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))?;
+    if P::Entry::MAY_WAIT {
+        counters.set_may_wait();
+    }
+    Ok(counters)
 }
 
 // SAFETY: the queue pair is owned, the in-flight tables point to counters that are owned too, and
@@ -287,7 +296,7 @@ impl<P: Profile> Core<P> {
         let entries = self.send.release_all();
         at_end.tell(&self.counters, &self.send_cq, &self.recv_cq, &mut quiet);
         self.aside.ah.end(&mut self.send.own);
-        reclaim_everything(&quiet);
+        reclaim_everything(quiet);
         Ok(entries)
     }
 

@@ -105,7 +105,7 @@ pub(crate) struct Rest<P: Profile> {
 impl<P: Profile> Rest<P> {
     /// Returns the entries and the orphaned entries of the queues, and releases the regions.
     pub(crate) fn give_back(self) {
-        reclaim_everything(&self.quiet);
+        reclaim_everything(self.quiet);
     }
 }
 

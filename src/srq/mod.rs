@@ -127,7 +127,7 @@ impl SrqCore {
         self.handle.close()?;
         let mut quiet = Quiet::default();
         self.dependents.end(&self.counters, &mut quiet);
-        reclaim_everything(&quiet);
+        reclaim_everything(quiet);
         Ok(())
     }
 }

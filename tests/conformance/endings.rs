@@ -111,6 +111,39 @@ macro_rules! exchanges {
 
 exchanges!(DefaultProfile, Ring);
 
+/// Beside many buffers that the program holds, a search for those of ended queue pairs may wait. A
+/// take and a count of the free buffers find them.
+#[test]
+fn no_buffer_stays_behind_beside_many_that_are_held() {
+    const HELD: usize = 300;
+    const LIVES: usize = if cfg!(miri) { 2 } else { 20 };
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let mut cq = dev.ctx.create_cq(16).unwrap();
+    let pool = pd.create_pool(HELD + 8, 64).unwrap();
+    let held: Vec<_> = (0..HELD).map(|_| pool.take().unwrap()).collect();
+    for way in WAYS {
+        for life in 0..LIVES {
+            let depth = Depth { send: 2, recv: 3 };
+            let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+            let number = qp.qp_num();
+            let mut qp = Rc::up(qp, &dev, number, &Wish::new());
+            for _ in 0..3 {
+                qp.post_recv(wr::Recv::new(pool.take().expect("a take searches"))).unwrap();
+            }
+            let reset = end(way, qp, &mut [&mut cq]);
+            poll_empty(&mut cq);
+            if life % 3 == 0 {
+                assert_eq!(pool.available(), 8, "{way:?}");
+            }
+            drop(reset);
+        }
+    }
+    drop(held);
+    assert_eq!(pool.available(), HELD + 8);
+    pool.destroy().unwrap();
+}
+
 #[test]
 fn a_queue_pair_of_rc_leaves_no_buffer_behind() {
     fails_on!(Iwarp, "R24.6");

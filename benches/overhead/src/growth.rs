@@ -2,6 +2,9 @@
 //!
 //! `--growth` prints `count growth/OPERATION/OTHERS/NUMBER CALLS` for each, all on the device of
 //! the stub.
+//!
+//! A call of `drop outstanding` and `drop together` ends `WINDOW` queue pairs, which share the cost
+//! of a search for their buffers. The count is for one queue pair.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
@@ -17,14 +20,17 @@ use crate::world::*;
 const NUMBERS: [usize; 3] = [1, 100, 10_000];
 
 /// The number of calls that are counted.
-const CALLS: u32 = 4;
+const CALLS: usize = 4;
+
+/// The number of queue pairs that end in one call.
+const WINDOW: usize = 1000;
 
 /// The type of the other objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Others {
     /// Queue pairs on the same completion queue. Every second one is selectively signaled.
     QueuePairs,
-    /// Pools of the same protection domain, with one buffer each.
+    /// Pools of the same protection domain, with one buffer each. Every second one was used.
     Pools,
     /// Buffers of the same pool, which the program holds.
     Taken,
@@ -55,17 +61,19 @@ type Count<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
 /// An operation. It prepares, counts one call, and cleans up.
 type Operation = fn(&Stub, &mut Room, Count<'_>);
 
-const OPERATIONS: [(&str, Operation); 10] = [
-    ("create", create),
-    ("connect", connect),
-    ("drain", drain),
-    ("destroy", destroy),
-    ("drop outstanding", drop_outstanding),
-    ("drop completion", drop_completion),
-    ("wake", wake),
-    ("claim", claim),
-    ("refuse", refuse),
-    ("whole arena", whole_arena),
+/// With the number of queue pairs in each call.
+const OPERATIONS: [(&str, Operation, usize); 11] = [
+    ("create", create, 1),
+    ("connect", connect, 1),
+    ("drain", drain, 1),
+    ("destroy", destroy, 1),
+    ("drop outstanding", drop_outstanding, WINDOW),
+    ("drop together", drop_together, WINDOW),
+    ("drop completion", drop_completion, 1),
+    ("wake", wake, 1),
+    ("claim", claim, 1),
+    ("refuse", refuse, 1),
+    ("whole arena", whole_arena, 1),
 ];
 
 impl Room {
@@ -74,19 +82,23 @@ impl Room {
         let ground = Ground::of_stub();
         let arena = ground.pd.create_arena(64 * number, number).expect("an arena");
         let channel = ground.context.create_comp_channel().expect("a channel");
-        let entries = 4 * number as u32 + 4096;
+        let entries = (4 * number + 10 * WINDOW) as u32;
         let cq = ground.context.cq(entries).channel(&channel).create().expect("a completion queue");
         let shared = ground.context.cq(8).shared_budget().create().expect("a completion queue");
         let depth = Depth { send: 1, recv: 1 };
         let taken = if others == Others::Taken { number } else { 1 };
-        let pool = ground.pd.create_pool(taken + 64, 64).expect("a pool");
+        let pool = ground.pd.create_pool(taken + 4 * WINDOW, 64).expect("a pool");
         match others {
             Others::QueuePairs => (0..number).for_each(|i| match i % 2 {
                 0 => std::mem::forget(ground.pd.create_qp::<Rc, Chosen>(&cq, &cq, depth)),
                 _ => std::mem::forget(ground.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)),
             }),
             Others::Pools => {
-                (0..number).for_each(|_| std::mem::forget(ground.pd.create_pool(1, 64)))
+                for i in 0..number {
+                    let pool = ground.pd.create_pool(1, 64).expect("a pool");
+                    drop((i % 2 == 0).then(|| pool.take()));
+                    std::mem::forget(pool);
+                }
             }
             Others::Taken => (0..number).for_each(|_| std::mem::forget(pool.take())),
         }
@@ -171,22 +183,39 @@ fn destroy(_: &Stub, room: &mut Room, count: Count<'_>) {
     room.settle();
 }
 
-/// Drops a queue pair with four WRITEs outstanding, and polls until their buffers are back in the
-/// pool.
+/// Drops queue pairs with four WRITEs outstanding each, one by one, and polls after each until its
+/// completion queue was found empty.
 fn drop_outstanding(stub: &Stub, room: &mut Room, count: Count<'_>) {
-    // Nothing completes.
-    stub.reset(false);
-    let mut qp = room.connected::<DefaultProfile>();
+    drop_window(stub, room, count, 1);
+}
+
+/// The same, but polls only after the last drop.
+fn drop_together(stub: &Stub, room: &mut Room, count: Count<'_>) {
+    drop_window(stub, room, count, WINDOW);
+}
+
+/// Drops a window of queue pairs, and polls after every `each` of them. At the end all buffers are
+/// back in the pool.
+fn drop_window(stub: &Stub, room: &mut Room, count: Count<'_>, each: usize) {
     let before = room.pool.available();
-    for _ in 0..4 {
-        qp.post_send(wr::RdmaWrite::new(room.buf(), room.at)).expect("a WRITE");
-    }
-    let mut qp = Some(qp);
-    count(&mut || {
-        drop(qp.take());
-        for _ in 0..3 {
-            black_box(room.cq.poll_one().is_ok_and(|found| found.is_none()));
+    let mut qps = Vec::with_capacity(WINDOW);
+    for _ in 0..WINDOW {
+        // Nothing completes. (The stub records a limited number of posts.)
+        stub.reset(false);
+        let mut qp = room.connected::<DefaultProfile>();
+        for _ in 0..4 {
+            qp.post_send(wr::RdmaWrite::new(room.buf(), room.at)).expect("a WRITE");
         }
+        qps.push(qp);
+    }
+    count(&mut || {
+        while !qps.is_empty() {
+            qps.truncate(qps.len() - each);
+            for _ in 0..3 {
+                black_box(room.cq.poll_one().is_ok_and(|found| found.is_none()));
+            }
+        }
+        room.pool.reclaim(&mut room.cq);
     });
     assert_eq!(room.pool.available(), before, "the buffers are back");
     stub.reset(true);
@@ -264,17 +293,18 @@ pub fn all(stub: &Stub) {
         for number in NUMBERS {
             stub.reset(true);
             let mut room = Room::beside(others, number);
-            for (operation, work) in OPERATIONS {
+            for (operation, work, window) in OPERATIONS {
+                let calls = CALLS.div_ceil(window);
                 let label = format!("growth/{operation}/{name}/{number}");
                 // The first calls allocate memory that later calls reuse.
-                (0..2).for_each(|_| work(stub, &mut room, &mut |call| call()));
-                for _ in 0..CALLS {
+                (0..calls.min(2)).for_each(|_| work(stub, &mut room, &mut |call| call()));
+                for _ in 0..calls {
                     work(stub, &mut room, &mut |call| measured(stub, call));
                 }
                 if stub.is_counting() {
                     stub.dump(&label);
                 }
-                println!("count {label} {CALLS}");
+                println!("count {label} {}", calls * window);
             }
             std::mem::forget(room);
         }

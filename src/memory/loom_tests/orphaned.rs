@@ -12,7 +12,7 @@ use crate::counters::queue_counters::{CompletionCounter, QueueCounters, Quiet, R
 use crate::loom_tests::model;
 use crate::memory::Buf;
 use crate::memory::header::Handle;
-use crate::memory::orphaned::reclaim_everything;
+use crate::memory::orphaned::{make_dear, reclaim_everything};
 
 /// A queue that is attached to one completion queue, and two of its receives.
 struct World {
@@ -50,7 +50,7 @@ pub fn quiet(counters: Arc<QueueCounters>) -> Quiet {
 fn end_one(counters: Arc<QueueCounters>) {
     let mut quiet = Quiet::default();
     quiet.end_one(&counters);
-    let _ = reclaim_everything(&quiet);
+    let _ = reclaim_everything(quiet);
 }
 
 /// Takes the buffer out of a completion.
@@ -92,7 +92,7 @@ fn who_asks_takes_nothing_twice() {
             let counters = counters.clone();
             thread::spawn(move || {
                 if counters.is_quiet() {
-                    let _ = reclaim_everything(&quiet(counters));
+                    let _ = reclaim_everything(quiet(counters));
                 }
             })
         };
@@ -148,8 +148,45 @@ fn a_buffer_that_is_posted_again_is_not_orphaned() {
         assert_eq!(pool.available(), 1);
         // SAFETY: the other queue owns it, so it is alive.
         assert_eq!(unsafe { again.0.as_ref() }.posted_to(), counter(&other));
-        assert_eq!(reclaim_everything(&quiet(other)).handles, 0);
+        assert_eq!(reclaim_everything(quiet(other)).handles, 0);
         assert_eq!(pool.available(), 2);
+    });
+}
+
+/// A queue ends and waits for a search, while the program gives up the pool.
+#[test]
+fn nothing_waits_for_a_pool_that_is_given_up() {
+    loom::model(|| {
+        let (pool, gone) = pool(2);
+        let counters = QueueCounters::without_ring(1).unwrap();
+        counters.set_may_wait();
+        give(pool.take().unwrap(), counter(&counters));
+        make_dear(1);
+        let ends = thread::spawn(move || {
+            let _ = reclaim_everything(quiet(counters));
+        });
+        drop(pool);
+        ends.join().unwrap();
+        assert_eq!(gone.load(Relaxed), 2);
+    });
+}
+
+/// The same while another thread takes the last free buffer, and one more.
+#[test]
+fn a_take_finds_the_buffer_of_a_queue_that_waits() {
+    model(4, || {
+        let (pool, _gone) = pool(2);
+        let counters = QueueCounters::without_ring(1).unwrap();
+        counters.set_may_wait();
+        give(pool.take().unwrap(), counter(&counters));
+        make_dear(1);
+        let takes = {
+            let pool = pool.clone();
+            thread::spawn(move || [pool.take(), pool.take()])
+        };
+        let _ = reclaim_everything(quiet(counters));
+        let taken = takes.join().unwrap();
+        assert_eq!(pool.available() + taken.iter().flatten().count(), 2);
     });
 }
 

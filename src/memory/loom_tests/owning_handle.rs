@@ -56,7 +56,7 @@ fn a_handle_that_goes_is_not_looked_at() {
         let counters = QueueCounters::new(1).unwrap();
         give(one, counter(&counters));
         let other = thread::spawn(move || drop(two));
-        assert_eq!(reclaim_everything(&quiet(counters)).handles, 1);
+        assert_eq!(reclaim_everything(quiet(counters)).handles, 1);
         other.join().unwrap();
         assert_eq!(gone.load(Relaxed), 1);
     });
@@ -74,12 +74,12 @@ fn a_header_that_is_used_again_is_not_taken() {
         // A completion returns it. SAFETY: it is alive, and this is the only handle.
         let back = unsafe { OwningHandle::from_header(posted.0.as_ptr()) };
         back.header().forget_queue();
-        let search = thread::spawn(move || reclaim_everything(&quiet(counters)).handles);
+        let search = thread::spawn(move || reclaim_everything(quiet(counters)).handles);
         drop(back);
         let again = give(handle(&slab, there.clone()), counter(&other));
         assert_eq!(again.0, posted.0, "it is the same header");
         assert_eq!(search.join().unwrap(), 0);
-        assert_eq!(reclaim_everything(&quiet(other)).handles, 1);
+        assert_eq!(reclaim_everything(quiet(other)).handles, 1);
         assert_eq!((gone.load(Relaxed), there.load(Relaxed)), (1, 1));
     });
 }
@@ -95,9 +95,9 @@ fn a_orphaned_handle_is_found_once() {
         }
         let other = {
             let counters = counters.clone();
-            thread::spawn(move || reclaim_everything(&quiet(counters)).handles)
+            thread::spawn(move || reclaim_everything(quiet(counters)).handles)
         };
-        let mine = reclaim_everything(&quiet(counters)).handles;
+        let mine = reclaim_everything(quiet(counters)).handles;
         assert_eq!(mine + other.join().unwrap(), 2);
         assert_eq!(gone.load(Relaxed), 1);
     });

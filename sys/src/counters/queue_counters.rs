@@ -46,6 +46,9 @@ pub struct QueueCounters {
     is_siw: AtomicBool,
     /// Whether safe code forgot a list: its buffers name these counters, but are not counted.
     has_lists: AtomicBool,
+    /// Whether each entry of the queue is one or more buffers of pools or arenas, which any thread
+    /// may return.
+    may_wait: AtomicBool,
     /// Counts for an operator: of sends, of receives.
     tally: [Tally; 2],
 }
@@ -141,6 +144,7 @@ impl QueueCounters {
             small: AtomicU32::new(0),
             is_siw: AtomicBool::new(false),
             has_lists: AtomicBool::new(false),
+            may_wait: AtomicBool::new(false),
             tally: Default::default(),
         });
         (Arc::as_ptr(&counters).addr() >> ADDRESS_BITS == 0).then_some(counters)
@@ -303,6 +307,11 @@ impl QueueCounters {
         has_counts.then(|| left(SEND) as usize + left(RECEIVE) as usize)
     }
 
+    /// Records that orphaned entries of the queue may wait for a search.
+    pub fn set_may_wait(&self) {
+        self.may_wait.store(true, Ordering::Relaxed);
+    }
+
     /// Whether safe code forgot lists of the queue, which has ended.
     fn has_lists(&self) -> bool {
         self.has_lists.load(Ordering::Relaxed)
@@ -385,6 +394,19 @@ impl Quiet {
         self.orphaned.is_empty()
     }
 
+    /// Whether all orphaned handles may wait for a search, and their number is known.
+    pub fn may_wait(&self) -> bool {
+        let may_wait = |counters: &Arc<QueueCounters>| {
+            counters.may_wait.load(Ordering::Relaxed) && counters.most_orphaned().is_some()
+        };
+        self.orphaned.iter().all(may_wait)
+    }
+
+    /// The queues with orphaned handles.
+    pub fn into_queues(self) -> Vec<Arc<QueueCounters>> {
+        self.orphaned
+    }
+
     /// The number of queues with orphaned handles.
     #[cfg(any(test, feature = "testing"))]
     pub fn len(&self) -> usize {
@@ -432,6 +454,14 @@ impl Quiet {
         }
         #[cfg(debug_assertions)]
         self.over.push(counters.clone());
+    }
+}
+
+impl From<Vec<Arc<QueueCounters>>> for Quiet {
+    /// Of queues with orphaned handles, in any order.
+    fn from(mut orphaned: Vec<Arc<QueueCounters>>) -> Self {
+        orphaned.sort_unstable_by_key(Arc::as_ptr);
+        Quiet { orphaned, ..Quiet::default() }
     }
 }
 
