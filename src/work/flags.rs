@@ -17,8 +17,8 @@ bitflags! {
     }
 }
 
-/// A [`WorkRequest`](crate::wr::WorkRequest) with `.fence()` (`IBV_SEND_FENCE`;
-/// [`Address`](crate::wr::Address) names it).
+/// A [`WorkRequest`](crate::wr::WorkRequest) with `.fence()` (`IBV_SEND_FENCE`). The example of
+/// [`Address`](crate::wr::Address) names this type.
 #[derive(Debug)]
 pub enum Fenced {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) without `.fence()` ([R2.1](crate::guide::rules#r2-1)).
@@ -28,7 +28,8 @@ pub enum Unfenced {}
 #[derive(Debug)]
 pub enum Signaled {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) without `.signaled()`
-/// ([R2.4](crate::guide::rules#r2-4); [`Address`](crate::wr::Address) names it).
+/// ([R2.4](crate::guide::rules#r2-4)). The example of [`Address`](crate::wr::Address) names this
+/// type.
 #[derive(Debug)]
 pub enum Plain {}
 
