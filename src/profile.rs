@@ -230,7 +230,7 @@ impl ReceiveSource for SharedRq {}
 impl ReceiveSource for NoRq {}
 
 /// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]), so there
-/// is no `.signaled()`. If entries may be region slices, `sq_sig_all` is not set, and each work
+/// is no `.signaled()`. If entries may be pieces of regions, `sq_sig_all` is not set, and each work
 /// request is signaled by itself ([R18.18](crate::guide::rules#r18-18)).
 #[derive(Debug)]
 pub enum SignalAll {}

@@ -99,7 +99,8 @@ impl OpenBuf {
         Ok(self.set_other_range(offset, len)?)
     }
 
-    /// Also accepts length 0 and a new largest length. Otherwise returns the error.
+    /// The cold part of `set_range`: accepts length 0 and a new largest length, and returns an
+    /// error for other ranges.
     #[cold]
     #[inline(never)]
     fn set_other_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {

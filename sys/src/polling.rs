@@ -101,7 +101,7 @@ pub struct CqAttr {
 type CreateCqEx =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
 
-/// `ibv_create_cq_ex`, like C's inline. The result begins with an `ibv_cq`, and is destroyed as
+/// `ibv_create_cq_ex`, like C's inline function. The result begins with an `ibv_cq`, and is destroyed as
 /// one. `ibv_poll_cq` can poll it too.
 ///
 /// # Safety
