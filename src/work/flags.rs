@@ -45,7 +45,7 @@ pub enum AlwaysSignaled {}
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning for a memory window's work request",
     label = "it is always signaled",
-    note = "BIND_MW and LOCAL_INV are for queue pairs whose every work request completes (R19.2)"
+    note = "BIND_MW and LOCAL_INV are for queue pairs that complete every work request (R19.2)"
 )]
 pub trait MayBeSignaled {}
 impl MayBeSignaled for Plain {}
