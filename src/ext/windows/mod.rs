@@ -211,7 +211,7 @@ impl WindowEntry {
                 self.0.not_bound();
                 Ok(MemoryWindow(self.0))
             }
-            _ => Err(self.refuse("it may have a key")),
+            _ => Err(self.refuse("the window may have a key")),
         }
     }
 

@@ -149,7 +149,7 @@ impl WindowEntry {
     fn settled(mut self) -> Result<Self, Refused<Self>> {
         match self.0.learn_range() {
             true => Ok(self),
-            false => Err(self.refuse("it has type 2")),
+            false => Err(self.refuse("the window has type 2")),
         }
     }
 }
