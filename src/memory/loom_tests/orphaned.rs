@@ -37,7 +37,7 @@ fn counter(counters: &QueueCounters) -> *const CompletionCounter {
     unsafe { QueueCounters::counter(counters, RECEIVE) }
 }
 
-/// The orphaned buffers of this queue alone, although other threads may still be ending it. The
+/// Only the orphaned buffers of this queue, although other threads may still be ending it. The
 /// queue has one outstanding work request.
 pub fn quiet(counters: Arc<QueueCounters>) -> Quiet {
     counters.end([1, 0]);
