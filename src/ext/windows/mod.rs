@@ -1,8 +1,8 @@
 //! Memory windows: keys for ranges of a region, which can be invalidated without deregistering it.
 //!
 //! The type contains the state of a window: unbound ([`MemoryWindow`]), bound with a key that this
-//! end invalidates ([`BoundWindow`]), bound with a key that the peer returns ([`LentWindow`]), or
-//! owned by a work request and its completion ([`WindowEntry`]).
+//! end invalidates ([`BoundWindow`]), bound with a key that the peer invalidates ([`LentWindow`]),
+//! or owned by a work request and its completion ([`WindowEntry`]).
 //!
 //! The design is in
 //! [docs/windows.md](https://docs.rs/crate/proverbs/latest/source/docs/windows.md).
