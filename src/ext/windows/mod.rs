@@ -225,7 +225,7 @@ impl WindowEntry {
         let why = match self.0.core().known {
             Known::Failed => "the work request failed, so the state is unknown: destroy the window",
             Known::Nothing => {
-                "the work request was released without its own completion, so the window \
+                "the work request was released without a separate completion, so the window \
                  may or may not have a key: destroy it"
             }
             _ => why,
