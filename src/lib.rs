@@ -12,7 +12,7 @@
 //!    memory that Rust considers free or exclusively its own. Posting moves a buffer to the device;
 //!    its completion returns it. Programs that do their own bookkeeping can use the `unsafe`
 //!    posting functions.
-//! 3. **No hidden cost.** The post and poll paths contain no allocation, lock, atomic
+//! 3. **No hidden cost.** The ordinary post and poll paths contain no allocation, lock, atomic
 //!    read-modify-write or dynamic dispatch, except the call of the provider, which C makes too.
 //! 4. **No lost buffers.** After a failed or partial post, a flush or a destroyed queue pair, each
 //!    buffer has either been returned, or is known to be in flight.

@@ -230,8 +230,8 @@ impl ReceiveSource for SharedRq {}
 impl ReceiveSource for NoRq {}
 
 /// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]), so there
-/// is no `.signaled()`. If entries may be region slices, `sq_sig_all` is not set, and each work
-/// request is signaled by itself ([R18.18](crate::guide::rules#r18-18)).
+/// is no `.signaled()`. If entries may be pieces of regions, `sq_sig_all` is not set, and each work
+/// request sets IBV_SEND_SIGNALED ([R18.18](crate::guide::rules#r18-18)).
 #[derive(Debug)]
 pub enum SignalAll {}
 /// A send completes only if it, or the list that it ends, is signaled (`signaling` of a
@@ -309,7 +309,7 @@ impl Posting for OrdinaryPosting {
 /// completion, and the CPU copies them to the element's address when it is polled (mlx5's "scatter
 /// to CQE"; [R18.18](crate::guide::rules#r18-18)). Memory without bytes in this process is not at
 /// that address. So a queue pair whose READs may go to such memory does not set `sq_sig_all`. Each
-/// work request is signaled by itself instead.
+/// work request sets IBV_SEND_SIGNALED instead.
 pub(crate) struct Signals<T, P>(PhantomData<(T, P)>);
 
 impl<T: Transport, P: Profile> Signals<T, P> {

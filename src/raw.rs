@@ -1,5 +1,5 @@
 //! Conversions from and to C handles, for verbs that this crate does not offer, and for programs
-//! that are half C.
+//! that are partly written in C.
 //!
 //! [`AsRaw`] returns the handle of each object. `from_raw` of [`Context`] and [`ProtectionDomain`],
 //! [`region_from_raw`](ProtectionDomain::region_from_raw) and

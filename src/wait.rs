@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// A task yields once after each item that it took without a sleep. A wait that finds nothing
-    /// owes nothing.
+    /// requires no yield.
     #[test]
     fn a_task_yields_after_each_item_that_it_took_at_once() {
         let (mut turns, mut owed) = (Turns::default(), 0);

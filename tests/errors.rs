@@ -357,7 +357,7 @@ fn a_refused_post_names_the_remedy() {
     said(
         ExceedsBuffers { asked: 257, max: 256 },
         "an RDMA READ of a slice of 257 bytes exceeds the 256 of its buffers (read a part of the \
-         slice, or into more)",
+         slice, or into more buffers)",
     );
     said(
         AtomicExceedsBuffer { max: 3 },
@@ -372,12 +372,12 @@ fn a_refused_post_names_the_remedy() {
     said(
         ForeignPool,
         "a buffer belongs to a pool that the shared receive queue does not use (take one of the \
-         pool that the queue was made with)",
+         pool that the queue was created with)",
     );
     said(
         NoBuffer,
         "a receive of a shared receive queue needs a buffer (take one of the pool that the queue \
-         was made with)",
+         was created with)",
     );
     said(
         UnknownAddressHandle,
@@ -386,12 +386,12 @@ fn a_refused_post_names_the_remedy() {
     );
     said(
         ForeignWindow,
-        "the memory window was allocated for another queue pair, or ended with a reset or an \
-         attempt to destroy this one (allocate one by `alloc_mw` of this queue pair)",
+        "the memory window was allocated for another queue pair, or ended when this one was \
+         reset or could not be destroyed (allocate one by `alloc_mw` of this queue pair)",
     );
     said(
         Poisoned,
-        "an earlier post had no known outcome, or the device did not take the error state: reset \
+        "an earlier post had no known outcome, or the device did not enter the error state: reset \
          or destroy the queue pair first",
     );
     said(

@@ -247,7 +247,7 @@ fn a_read_into_a_buffer_that_is_too_short() -> Result {
     says(
         a.post_send(wr::RdmaRead::new(buf, region.remote().read())).unwrap_err(),
         "ibv_post_send: work request 0: an RDMA READ of a slice of 1024 bytes exceeds the 256 of \
-     its buffers (read a part of the slice, or into more)",
+     its buffers (read a part of the slice, or into more buffers)",
     );
     Ok(())
 }
@@ -405,7 +405,7 @@ fn a_shared_receive_of_another_pool() -> Result {
     says(
         srq.post_srq_recv(wr::Recv::new(other)).unwrap_err(),
         "ibv_post_srq_recv: work request 0: a buffer belongs to a pool that the shared receive \
-     queue does not use (take one of the pool that the queue was made with)",
+     queue does not use (take one of the pool that the queue was created with)",
     );
     Ok(())
 }

@@ -121,7 +121,7 @@ pub struct ConnectedPair {
     pub pool: Pool,
     /// The end that connected, with room for 8 sends and 8 receives.
     pub a: Connection,
-    /// The end that accepted, like `a`.
+    /// The end that accepted, with the same room as `a`.
     pub b: Connection,
 }
 

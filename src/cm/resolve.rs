@@ -219,7 +219,7 @@ impl<PS: PortSpace> CmId<PS, ResolvingAddr, OnChannel> {
     /// Processes an event of this id. After ADDR_RESOLVED the id has a device. An event of another
     /// id changes nothing.
     ///
-    /// [`Progress::Failed`] contains the id, bound, and the error that `resolve_addr` of a
+    /// [`Progress::Failed`] contains the bound id, and the error that `resolve_addr` of a
     /// synchronous id returns.
     pub fn advance(
         self,

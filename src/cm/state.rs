@@ -164,7 +164,7 @@ impl TakesRequests for Listening {}
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve a route",
     label = "this id is in state `{Self}`",
-    note = "a route leads to an address: `resolve_addr` first; in C this order is a segmentation fault (R16.2)"
+    note = "a route leads to an address: `resolve_addr` first; in C this order causes a segmentation fault (R16.2)"
 )]
 pub trait ResolvesRoute: HasDevice {}
 impl ResolvesRoute for AddrResolved {}
@@ -174,7 +174,7 @@ impl ResolvesRoute for AddrResolved {}
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot connect",
     label = "this id is in state `{Self}`",
-    note = "`resolve_addr` and `resolve_route` come first; in C this order is a segmentation fault (R16.3)"
+    note = "`resolve_addr` and `resolve_route` come first; in C this order causes a segmentation fault (R16.3)"
 )]
 pub trait Connects: HasDevice {}
 impl Connects for RouteResolved {}

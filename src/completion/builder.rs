@@ -59,18 +59,18 @@ pub struct CqBuilder<'a, L: Threads = AnyThread, F = NoFields, C = NoChannel> {
     _chosen: PhantomData<(L, F, C)>,
 }
 
-/// Its completions have only the fields of `ibv_wc`.
+/// The completions of the queue have only the fields of `ibv_wc`.
 pub enum NoFields {}
 
-/// It delivers no events.
+/// The queue delivers no events.
 #[doc(hidden)]
 pub enum NoChannel {}
 
-/// Its events are delivered to a channel, on vector 0.
+/// The events of the queue are delivered to a channel, on vector 0.
 #[doc(hidden)]
 pub enum WithChannel {}
 
-/// Its events are delivered to a channel, on a vector that the program selected.
+/// The events of the queue are delivered to a channel, on a vector that the program selected.
 #[doc(hidden)]
 pub struct WithVector<C>(PhantomData<C>);
 

@@ -41,9 +41,10 @@ use crate::counters::queue_counters::QueueCounters;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It names one life of one queue pair and one work request, and no other value does so. At another
-/// queue pair, at a later one with the same number, or after a reset it is rejected. It never
-/// releases a later work request, even after 2^32 of them.
+/// It identifies one work request that was posted to one queue pair since its creation or last
+/// reset, and no other value does so. Another queue pair, even a later one with the same number,
+/// rejects it, and so does the same queue pair after a reset. It never releases a later work
+/// request, even after 2^32 of them.
 ///
 /// Dropping it has the same effect as dropping the [`Completion`](crate::Completion): the entries
 /// are released as soon as the queue pair needs room. After `mem::forget` they stay with the queue

@@ -208,7 +208,8 @@ impl Inbox {
     }
 }
 
-/// Records that a completion of a ring was dropped. Its queue pair looks for it later.
+/// Records that a completion of a ring was dropped. The queue pair of the ring reads this record
+/// later.
 ///
 /// The function promises not to unwind. Otherwise a loop over completions would have to keep the
 /// iterator's fields in memory.

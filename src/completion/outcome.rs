@@ -181,7 +181,7 @@ pub struct Failed<E> {
 #[derive(Debug)]
 pub struct Received<E> {
     /// The buffer, with its length set to the bytes that arrived; `None` if the receive had none.
-    /// The length of a region slice does not change.
+    /// The length of a piece of a region does not change.
     pub entry: Option<E>,
     /// The number of bytes that arrived. With [`WcOpcode::RecvRdmaWithImm`] they are in the region
     /// that the peer wrote to, not in `entry` ([R1.5](crate::guide::rules#r1-5)).

@@ -183,7 +183,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The most regions of one endpoint. [`export`](Self::export) rejects more.
+    /// The maximum number of regions of one endpoint. [`export`](Self::export) rejects more.
     pub const MAX_REGIONS: usize = 1024;
 
     /// Creates an endpoint from its numbers, without a GID or LID, with depths of 0 and no regions.

@@ -48,7 +48,7 @@ pub trait SendMode {
     const SIGNAL_LAST: u32;
 }
 
-/// The most work requests of a chain that a macro posts.
+/// The maximum number of work requests of a chain that a macro posts.
 pub(crate) const MOST: u32 = 128;
 
 /// The memory of a ring. A new one needs `ring::slots` of them, and allocates those that it lacks.

@@ -153,7 +153,7 @@ fn withheld_room_is_spent_once() {
     assert!(credits.spend(3));
     assert!(!credits.spend(1) && !credits.look_and_spend(1));
     assert_eq!((credits.room(), credits.outstanding()), (0, 3));
-    assert!(!old.end_one() && old.end_one(), "the old life is over");
+    assert!(!old.end_one() && old.end_one(), "the old queue pair has ended");
     assert!(!credits.spend(1) && credits.look_and_spend(1));
     assert_eq!((credits.room(), credits.outstanding()), (1, 4));
     assert!(credits.spend(1) && !credits.spend(1) && !credits.look_and_spend(1));
@@ -166,7 +166,7 @@ fn withheld_room_is_spent_at_once() {
     let old = QueueCounters::new(1).unwrap();
     let mut credits: Credits<Buf> = open_after(&old, 2);
     assert!(credits.spend(DEPTH - 2));
-    assert!(!old.end_one() && old.end_one(), "the old life is over");
+    assert!(!old.end_one() && old.end_one(), "the old queue pair has ended");
     assert!(!credits.spend(2) && credits.look_and_spend(2));
     assert_eq!((credits.room(), credits.outstanding()), (0, DEPTH));
 }

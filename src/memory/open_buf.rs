@@ -11,8 +11,8 @@ use crate::memory::registered::Registered;
 /// SEND or WRITE, or the destination of a READ.
 ///
 /// [`MemoryRegion::piece`](crate::MemoryRegion::piece) creates it, and the completion returns it.
-/// It keeps the region registered. Once the region has had as many handles at a time, creating,
-/// cloning and dropping one neither allocates nor locks.
+/// It keeps the region registered. Creating and cloning one allocate and lock only if more handles
+/// of the region exist than ever before. Dropping one does neither.
 ///
 /// You can post a returned handle again. [`set_range`](Self::set_range) moves it to another piece
 /// of the same region, at a third of the cost of a new handle.
@@ -99,7 +99,8 @@ impl OpenBuf {
         Ok(self.set_other_range(offset, len)?)
     }
 
-    /// Also accepts length 0 and a new largest length. Otherwise returns the error.
+    /// The cold part of `set_range`: accepts length 0 and a new largest length, and returns an
+    /// error for other ranges.
     #[cold]
     #[inline(never)]
     fn set_other_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {

@@ -97,7 +97,7 @@ pub trait Ordered: Access {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be relaxed",
-    label = "not the rights of a region themselves",
+    label = "not the plain rights of a region",
     note = "`Relaxed` goes inside `Windowed` and around `Flushable`: `Windowed<Relaxed<RemoteWrite>>`, `Relaxed<Flushable<RemoteWrite>>`; for writable memory without remote access use `Relaxed<LocalWrite>` (R18.41)"
 )]
 pub trait Bulk: Ordered {

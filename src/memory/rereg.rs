@@ -168,7 +168,7 @@ fn why_not(region: &Registered, asked: &str, state: &str, errno: i32) -> Error {
         libc::EOPNOTSUPP => format!("{} does not support it", region.context().name()),
         _ => return Error::os(VERB, errno, asked),
     };
-    let instead = "deregister it and register its memory again";
+    let instead = "deregister the region and register its memory again";
     Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
 }
 

@@ -17,9 +17,9 @@ use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_
 /// A read-only buffer that can be posted several times at once, as the source of SENDs and RDMA
 /// WRITEs. For example, one log entry can be sent to three followers without a copy.
 ///
-/// Once the buffer has had as many handles at a time, cloning and dropping neither allocate nor
-/// lock. When the last clone is dropped, the buffer returns to its pool. The last clone can also be
-/// [thawed](Self::thaw_if_last).
+/// Cloning allocates and locks only if more handles of the region exist than ever before. Dropping
+/// does neither. When the last clone is dropped, the buffer returns to its pool. The last clone can
+/// also be [thawed](Self::thaw_if_last).
 ///
 /// [`Buf::freeze`](crate::Buf::freeze) creates one ([R11.1](crate::guide::rules#r11-1)), and
 /// [`Buf::share`](crate::Buf::share) several at once.

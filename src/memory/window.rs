@@ -538,7 +538,8 @@ impl StaleKeys {
 pub(crate) struct Windows {
     /// All windows of type 2. Some may be gone.
     pub all: Vec<std::sync::Weak<Owner>>,
-    /// The keys that completions of its receives may still report, once it has had windows.
+    /// The keys that completions of the queue pair's receives may still report. `None` until it has
+    /// had a window.
     pub stale_keys: Option<Arc<StaleKeys>>,
     /// Windows that ended. Their regions may run the program's code when dropped, which may panic.
     /// So they are dropped where the queue pair is consistent, or gone.

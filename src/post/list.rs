@@ -220,9 +220,9 @@ impl<'d, T: Transport, P: Profile<Entry: Owned>, const G: usize> SendList<'d, T,
         self.finish(P::Signaling::SIGNAL_LAST)
     }
 
-    /// Like [`post`](Self::post), but signals the last work request only if it requests it. The
-    /// entries after the last signaled one return with the completion of a later work request. If
-    /// the list fills the queue, its last work request is signaled nevertheless
+    /// Like [`post`](Self::post), but signals the last work request only if it was created with
+    /// `signaled`. The entries after the last signaled one return with the completion of a later
+    /// work request. If the list fills the queue, its last work request is signaled nevertheless
     /// ([R9.8](crate::guide::rules#r9-8)).
     ///
     /// # Errors

@@ -55,7 +55,8 @@ pub trait Kind: Sized {
     type Verb: Verb<Object = Self::Object, Wr = Self::Wr>;
 
     const VERB: &'static str = Self::Verb::NAME;
-    /// The most scatter/gather elements of a work request, and the most inline bytes of a send.
+    /// The maximum number of scatter/gather elements of a work request, and of inline bytes of a
+    /// send.
     type MaxSge: Limit;
     type MaxInline: Limit;
     const MAX_SGE: u32 = Self::MaxSge::VALUE;
@@ -303,7 +304,7 @@ impl<P: Profile> SendQueue<P> {
         AtEnd { left: [self.in_flight.outstanding(), receives], may_be_stale: is_ring }
     }
 
-    /// The same for a queue pair that is destroyed. Completions from before a reset may still
+    /// Like `at_end`, for a queue pair that is destroyed. Completions from before a reset may still
     /// occupy entries in a completion queue.
     pub(crate) fn at_last(&mut self, receives: u32) -> AtEnd {
         let mut at_end = self.at_end(receives);

@@ -99,7 +99,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
                 if end.is_some_and(|end| now >= end) {
                     let asked = format!(
                         "{sends} sends and {receives} receives were not flushed within \
-                         {timeout:?}: the device is late, or completions were forgotten"
+                         {timeout:?}: the device is late, or completions were leaked"
                     );
                     return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
                 }
@@ -190,7 +190,7 @@ pub(super) struct Progress {
 }
 
 /// Why a queue pair cannot be drained.
-pub(super) const UNKNOWN: &str = "a post had no known outcome, or the device did not take the error state: reset or \
+pub(super) const UNKNOWN: &str = "a post had no known outcome, or the device did not enter the error state: reset or \
                        destroy the queue pair";
 
 impl<P: Profile> Core<P> {

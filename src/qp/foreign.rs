@@ -110,7 +110,7 @@ impl<L: Threads> ProtectionDomain<L> {
             let mut is = format!("the queue pair has sq_sig_all {}", init.sq_sig_all);
             if Signals::<T, P>::EACH != 0 {
                 is.push_str(
-                    ": create it with 0, each send of this profile is signaled by itself (R18.18)",
+                    ": create it with 0, each send of this profile sets IBV_SEND_SIGNALED (R18.18)",
                 );
             }
             return differs(is);

@@ -15,7 +15,7 @@ pub(super) fn flags<P: Profile>(send_ops: u64) -> u16 {
     if writes_inline { INLINE_WRITE } else { 0 }
 }
 
-/// Explains why such a queue pair cannot be created.
+/// Explains why an SRD queue pair with these operations cannot be created.
 pub(super) fn why(send_ops: u64, errno: i32, context: &handle::Context) -> String {
     let writes = match send_ops & RDMA_WRITE {
         0 => "",

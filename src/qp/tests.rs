@@ -332,7 +332,7 @@ fn a_drain_of_a_device_that_does_not_flush_ends() {
         let error = qp.drain_within(&mut cq, short, nothing).unwrap_err();
         assert_eq!((error.errno(), pool.available()), (Some(libc::ETIMEDOUT), 1));
         let text = "(0 sends and 3 receives were not flushed within 2ms: the device is late, or \
-                    completions were forgotten)";
+                    completions were leaked)";
         assert!(error.to_string().ends_with(text), "{error}");
     }
     LATE.set((LATE.get().0, 0));

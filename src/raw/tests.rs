@@ -34,7 +34,7 @@ fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
         let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut asked(1)).unwrap();
         let error = pd.qp_from_raw::<Rc, Reset, Any>(qp, &cq, &cq, DEPTH).unwrap_err();
         let text = "ibv_query_qp: the queue pair has sq_sig_all 1: create it with 0, each send of \
-                    this profile is signaled by itself (R18.18)";
+                    this profile sets IBV_SEND_SIGNALED (R18.18)";
         assert_eq!(error.to_string(), text);
         assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), Ok(()));
         let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut asked(0)).unwrap();

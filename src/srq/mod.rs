@@ -147,7 +147,7 @@ impl Drop for SrqCore {
 #[doc(alias("ibv_srq_attr_mask", "ibv_srq_attr"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SrqAttr {
-    /// The most receives that it holds, as granted by the device.
+    /// The maximum number of receives that it holds, as granted by the device.
     pub max_wr: u32,
     /// The scatter/gather elements of a receive, as granted by the device.
     pub max_sge: u32,

@@ -70,7 +70,7 @@ use crate::work::with_id::WithId;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue whose completions return `{E}`",
     label = "completions of this queue return `{E}`",
-    note = "name the type that completions return in the profile, `profile! {{ Lists {{ entry: BufList, max_send_sge: 2 }} }}`, and in the type of the completion queue: `BufList` for several buffers, `Buf<C>` for those with a context `C`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
+    note = "name the entry type in the profile, `profile! {{ Lists {{ entry: BufList, max_send_sge: 2 }} }}`, and in the type of the completion queue: `BufList` for several buffers, `Buf<C>` for those with a context `C`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
 )]
 pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     /// Room for the scatter/gather elements, an array of `ibv_sge`.

@@ -17,8 +17,8 @@ bitflags! {
     }
 }
 
-/// A [`WorkRequest`](crate::wr::WorkRequest) with `.fence()` (`IBV_SEND_FENCE`;
-/// [`Address`](crate::wr::Address) names it).
+/// A [`WorkRequest`](crate::wr::WorkRequest) with `.fence()` (`IBV_SEND_FENCE`). The example of
+/// [`Address`](crate::wr::Address) names this type.
 #[derive(Debug)]
 pub enum Fenced {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) without `.fence()` ([R2.1](crate::guide::rules#r2-1)).
@@ -28,7 +28,8 @@ pub enum Unfenced {}
 #[derive(Debug)]
 pub enum Signaled {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) without `.signaled()`
-/// ([R2.4](crate::guide::rules#r2-4); [`Address`](crate::wr::Address) names it).
+/// ([R2.4](crate::guide::rules#r2-4)). The example of [`Address`](crate::wr::Address) names this
+/// type.
 #[derive(Debug)]
 pub enum Plain {}
 
@@ -44,7 +45,7 @@ pub enum AlwaysSignaled {}
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning for a memory window's work request",
     label = "it is always signaled",
-    note = "BIND_MW and LOCAL_INV are for queue pairs whose every work request completes (R19.2)"
+    note = "BIND_MW and LOCAL_INV are for queue pairs that complete every work request (R19.2)"
 )]
 pub trait MayBeSignaled {}
 impl MayBeSignaled for Plain {}

@@ -19,7 +19,7 @@ use crate::work::data::Data;
 use crate::work::fault;
 use crate::work::request::{Check, Emitted, How, Use, emit_one};
 
-/// The most elements of a run-time list of buffers, with any profile.
+/// The maximum number of elements of a run-time list of buffers, with any profile.
 pub(crate) const MAX_LIST: usize = 32;
 
 /// The length of one element of several is not compared.

@@ -31,7 +31,7 @@ pub struct WithContext<D, C: 'static = ()> {
 /// ([R17.7](crate::guide::rules#r17-7)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` takes no other buffer's context",
+    message = "`{Self}` cannot carry a buffer for its context",
     label = "not a piece, not inline, and not `wr::Empty`",
     note = "a `Buf` comes back with its own context; a list may begin with a `Buf`"
 )]

@@ -23,7 +23,7 @@ pub struct WithId<D> {
 /// Data with a buffer returns the buffer, not a number ([R17.7](crate::guide::rules#r17-7)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` takes no number",
+    message = "`{Self}` cannot carry a number",
     label = "not inline, and not `wr::Empty`",
     note = "a `Buf` returns with a context of any type; shared buffers and pieces have `set_id`"
 )]

@@ -42,7 +42,7 @@ pub fn error(verb: &'static str, wanted: Wanted<'_>, errno: c_int, asked: &str) 
     }
 }
 
-/// Whether the file of rdma_cm has another device's number.
+/// Whether the device file of rdma_cm has the device number of something else.
 #[cfg(feature = "cm")]
 pub(crate) fn cm_is_stale() -> bool {
     matches!(SYSTEM.node("rdma_cm", "rdma_cm"), Some(Absence::Stale { .. }))

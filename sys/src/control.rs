@@ -120,8 +120,8 @@ pub struct Control {
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> Answer,
     pub modify_cq: unsafe fn(*mut ibv_cq, &mut ibv_modify_cq_attr) -> Answer,
 
-    /// The descriptor of a file, or -1. Like the next two and `create_srq_ex`, returns EOPNOTSUPP
-    /// if the library or the device lacks it.
+    /// Takes the descriptor of a file, or -1. Like `close_xrcd`, `create_srq_ex` and `srq_num`,
+    /// returns EOPNOTSUPP if the library or the device lacks it.
     pub open_xrcd: unsafe fn(*mut ibv_context, c_int, c_int) -> Created<ibv_xrcd>,
     pub close_xrcd: unsafe fn(*mut ibv_xrcd) -> Answer,
     /// Destroyed by `destroy_srq`, before its domains and its completion queue.

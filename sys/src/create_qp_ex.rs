@@ -112,9 +112,9 @@ impl ibv_qp_init_attr_ex {
 
 type CreateQpEx = unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
 
-/// `ibv_create_qp_ex`, like C's inline. EOPNOTSUPP if the library or the provider lacks it, or if
-/// extended posting was requested and the queue pair does not have it. `cap` returns the granted
-/// limits.
+/// `ibv_create_qp_ex`, like C's inline function. EOPNOTSUPP if the library or the provider lacks
+/// it, or if extended posting was requested and the queue pair does not have it. `cap` returns the
+/// granted limits.
 ///
 /// # Safety
 /// The domain of `init` (for an XRC target, its XRC domain) is live and belongs to libibverbs, and

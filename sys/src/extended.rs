@@ -86,8 +86,8 @@ impl Default for PortAttr {
 
 type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut PortAttr, usize) -> c_int;
 
-/// `ibv_query_port`, like C's inline. The exported function has the struct of IBVERBS_1.1 compiled
-/// in, which ends with `flags`.
+/// `ibv_query_port`, like C's inline function. The exported function has the struct of IBVERBS_1.1
+/// compiled in, which ends with `flags`.
 ///
 /// # Safety
 /// As for the verb: `context` is live and belongs to libibverbs.
@@ -170,8 +170,8 @@ structs! {
 type QueryDeviceEx =
     unsafe extern "C" fn(*mut ibv_context, *const c_void, *mut ibv_device_attr_ex, usize) -> c_int;
 
-/// `ibv_query_device_ex`, like C's inline. Without the operation, `ibv_query_device` returns the
-/// original attributes, and the others are 0.
+/// `ibv_query_device_ex`, like C's inline function. Without the operation, `ibv_query_device`
+/// returns the original attributes, and the others are 0.
 ///
 /// # Safety
 /// As for the verb: `context` is live and belongs to libibverbs.

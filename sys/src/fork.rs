@@ -20,14 +20,15 @@ decoded_enum! {
     #[doc(alias = "ibv_fork_status")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ForkStatus: u32, else Disabled {
-        /// It may not: the kernel might give registered pages to the child instead of the parent.
+        /// It must not fork: the kernel might give registered pages to the child instead of the
+        /// parent.
         #[doc(alias = "IBV_FORK_DISABLED")]
         Disabled = 0,
-        /// It may: the library keeps registered pages out of children ([`fork_init`], or the
+        /// It may fork: the library keeps registered pages out of children ([`fork_init`], or the
         /// environment).
         #[doc(alias = "IBV_FORK_ENABLED")]
         Enabled = 1,
-        /// It may: the kernel copies pinned pages.
+        /// It may fork: the kernel copies pinned pages.
         #[doc(alias = "IBV_FORK_UNNEEDED")]
         Unneeded = 2,
     }

@@ -42,7 +42,7 @@ type DeallocTd = unsafe extern "C" fn(*mut ibv_td) -> c_int;
 type AllocParentDomain =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
 
-/// `ibv_alloc_td`, like C's inline.
+/// `ibv_alloc_td`, like C's inline function.
 ///
 /// # Safety
 /// `context` is live and belongs to libibverbs.
@@ -55,7 +55,7 @@ pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
     }
 }
 
-/// `ibv_dealloc_td`, like C's inline.
+/// `ibv_dealloc_td`, like C's inline function.
 ///
 /// # Safety
 /// `td` is live and belongs to libibverbs, and is not used again if it succeeds.

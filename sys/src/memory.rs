@@ -115,7 +115,7 @@ pub(crate) unsafe fn reg_dmabuf_mr(
     created(unsafe { register(pd, offset, length, iova, fd, access as c_int) })
 }
 
-/// `ibv_alloc_dm`, like C's inline.
+/// `ibv_alloc_dm`, like C's inline function.
 ///
 /// # Safety
 /// `context` is live and belongs to libibverbs.
@@ -130,7 +130,7 @@ pub(crate) unsafe fn alloc_dm(
     }
 }
 
-/// `ibv_free_dm`, like C's inline.
+/// `ibv_free_dm`, like C's inline function.
 ///
 /// # Safety
 /// `dm` is live and belongs to libibverbs, and is not used again if it succeeds.
@@ -139,7 +139,7 @@ pub(crate) unsafe fn free_dm(dm: *mut ibv_dm) -> Answer {
     unsafe { done(op::<FreeDm>((*dm).context, FREE_DM)?(dm)) }
 }
 
-/// `ibv_reg_dm_mr`, like C's inline.
+/// `ibv_reg_dm_mr`, like C's inline function.
 ///
 /// # Safety
 /// `pd` and `dm` are live and belong to libibverbs. `dm` is not freed before the region is
@@ -159,7 +159,7 @@ pub(crate) unsafe fn reg_dm_mr(
     }
 }
 
-/// `ibv_advise_mr`, like C's inline.
+/// `ibv_advise_mr`, like C's inline function.
 ///
 /// # Safety
 /// `pd` is live and belongs to libibverbs.
@@ -198,8 +198,8 @@ pub struct ReregFailed {
 /// `ibv_rereg_mr`.
 ///
 /// # Safety
-/// `mr` is live and belongs to libibverbs, and so is the domain if the flags name it. If they name
-/// the translation, the memory is valid until the region is deregistered or re-registered.
+/// `mr` is live and belongs to libibverbs, and so does the domain if the flags name it. If they
+/// name the translation, the memory is valid until the region is deregistered or re-registered.
 pub(crate) unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
     let Some(rereg) = symbols().rereg_mr else {
         return Err(ReregFailed { code: ERR_INPUT, errno: libc::ENOSYS });

@@ -101,8 +101,8 @@ pub struct CqAttr {
 type CreateCqEx =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
 
-/// `ibv_create_cq_ex`, like C's inline. The result begins with an `ibv_cq`, and is destroyed as
-/// one. `ibv_poll_cq` can poll it too.
+/// `ibv_create_cq_ex`, like C's inline function. The result begins with an `ibv_cq`, and is
+/// destroyed as one. `ibv_poll_cq` can poll it too.
 ///
 /// # Safety
 /// Context and channel are live (or the channel is null) and belong to libibverbs. If the queue is

@@ -81,7 +81,7 @@ pub(crate) unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> An
     }
 }
 
-/// `ibv_query_rt_values_ex`, like C's inline.
+/// `ibv_query_rt_values_ex`, like C's inline function.
 ///
 /// # Safety
 /// `context` is live and belongs to libibverbs.

@@ -89,7 +89,7 @@ pub(crate) unsafe fn query_ece(qp: *mut ibv_qp) -> Answer<ibv_ece> {
     done(unsafe { query(qp, &mut ece) }).map(|()| ece)
 }
 
-/// `ibv_modify_cq`, like C's inline.
+/// `ibv_modify_cq`, like C's inline function.
 ///
 /// # Safety
 /// `cq` is live and belongs to libibverbs.
@@ -98,7 +98,7 @@ pub(crate) unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -
     unsafe { done(op::<ModifyCq>((*cq).context, MODIFY_CQ)?(cq, attr)) }
 }
 
-/// `ibv_modify_qp_rate_limit`, like C's inline.
+/// `ibv_modify_qp_rate_limit`, like C's inline function.
 ///
 /// # Safety
 /// `qp` is live and belongs to libibverbs.
@@ -110,7 +110,7 @@ pub(crate) unsafe fn modify_qp_rate_limit(
     unsafe { done(op::<ModifyQpRateLimit>((*qp).context, MODIFY_QP_RATE_LIMIT)?(qp, attr)) }
 }
 
-/// `ibv_alloc_null_mr`, like C's inline.
+/// `ibv_alloc_null_mr`, like C's inline function.
 ///
 /// # Safety
 /// `pd` is live and belongs to libibverbs.

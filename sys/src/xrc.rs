@@ -92,7 +92,7 @@ type CreateSrqEx =
     unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
 type GetSrqNum = unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int;
 
-/// `ibv_open_xrcd`, like C's inline. `fd` is -1 for a domain without a file.
+/// `ibv_open_xrcd`, like C's inline function. `fd` is -1 for a domain without a file.
 ///
 /// # Safety
 /// `context` is live and belongs to libibverbs.
@@ -109,7 +109,7 @@ pub(crate) unsafe fn open_xrcd(
     }
 }
 
-/// `ibv_close_xrcd`, like C's inline.
+/// `ibv_close_xrcd`, like C's inline function.
 ///
 /// # Safety
 /// `xrcd` is live and belongs to libibverbs, and is not used again if it succeeds.
@@ -133,7 +133,7 @@ pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
     }
 }
 
-/// `ibv_get_srq_num`, like C's inline.
+/// `ibv_get_srq_num`, like C's inline function.
 ///
 /// # Safety
 /// `srq` is live, belongs to libibverbs, and was created for XRC.

@@ -301,7 +301,7 @@ fn a_read_that_does_not_fit() {
     for _ in 0..2 {
         let error = p.a.post_send(wr::RdmaRead::new(buf, all)).unwrap_err();
         let text = "an RDMA READ of a slice of 257 bytes exceeds the 256 of its buffers (read a \
-                    part of the slice, or into more)";
+                    part of the slice, or into more buffers)";
         assert_eq!(error.to_string(), format!("ibv_post_send: work request 0: {text}"));
         assert_eq!(error.kind(), kind);
         buf = error.into_rejected().next().unwrap();

@@ -146,7 +146,7 @@ fn a_buffer_of_another_pool_is_rejected() {
     let error = srq.post_srq_recv(wr::Recv::new(filled(&foreign, b"foreign"))).unwrap_err();
     assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ForeignPool, 0));
     let text = "ibv_post_srq_recv: work request 0: a buffer belongs to a pool that the shared receive queue \
-                does not use (take one of the pool that the queue was made with)";
+                does not use (take one of the pool that the queue was created with)";
     assert_eq!(error.to_string(), text);
     drop(error);
     let ours = filled(&base.pool, b"ours");

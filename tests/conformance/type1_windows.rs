@@ -401,7 +401,7 @@ fn a_window_has_a_context_value() {
         let (_, entry) = ended(&mut p);
         assert_eq!(entry.id(), word);
         let refused = entry.into_bound_type1::<RemoteRead>().unwrap_err();
-        assert!(refused.to_string().contains("it is not bound"), "{refused}");
+        assert!(refused.to_string().contains("the window is not bound"), "{refused}");
         window = refused.into_object().into_type1().unwrap();
     }
 }

@@ -147,7 +147,7 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     unsafe {
         show(cq, |state, cq| {
             if state.habits.is_rxe() {
-                broken("librxe loses completions in ibv_next_poll (R14.2)");
+                broken("librxe loses completions in ibv_next_poll (R14.3)");
             }
             state.check_started(cq);
         })

@@ -6,7 +6,7 @@ pub(crate) struct Window {
     /// The lower 8 bits of its key; of the last key, if it is not bound.
     pub(crate) tag: u8,
     pub(crate) opened: Option<Opened>,
-    /// Whether C has an object for it.
+    /// Whether a C object (`ibv_mw`) exists for the window.
     pub(crate) is_object: bool,
 }
 

@@ -94,7 +94,7 @@ const WRONG: [(&str, &str); 9] = [
     ("resize", "R14.5"),
     ("destroy", "R14.5"),
     ("without the end", "R14.5"),
-    ("rxe", "R14.2"),
+    ("rxe", "R14.3"),
 ];
 
 /// Proves R14.1, R14.5.

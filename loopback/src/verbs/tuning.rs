@@ -12,7 +12,7 @@ use crate::words::{Verb, limits};
 use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::tuning::{MODERATE, ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr};
 
-/// The most completions per event, and the longest time, µs.
+/// The maximum number of completions per event, and the longest time, µs.
 pub(crate) const MODERATION: (u16, u16) = (4096, 4095);
 
 /// Rates of RC queue pairs, kbit/s.

@@ -298,7 +298,7 @@ impl World {
         World { lmc: if lmc > 7 { 7 } else { lmc }, ..self }
     }
 
-    /// The devices' maximum.
+    /// The maximum of `limit` on each device of this world.
     pub(crate) fn most(&self, limit: Capacity) -> u32 {
         let is_iwarp = self.link == Link::Iwarp;
         match limit {

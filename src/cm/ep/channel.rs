@@ -53,8 +53,8 @@ impl<P: Profile, M: Mode> Waits for Ep<Tcp, Established, P, M> {
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
-    /// Moves the endpoint's id to `channel`, with its pending events (`rdma_migrate_id`). Its calls
-    /// then return at once.
+    /// Moves the endpoint's id to `channel`, with its pending events (`rdma_migrate_id`). The calls
+    /// of the endpoint then return at once.
     ///
     /// # Errors
     /// As for [`CmId::migrate_to`]. The error contains the endpoint.

@@ -164,7 +164,7 @@ fn part(fd: OwnedFd, offset: u64, len: usize, iova: u64) -> DmaBuf {
 
 /// Proves R18.13.
 #[test]
-#[cfg_attr(miri, ignore = "maps files, which Miri does not")]
+#[cfg_attr(miri, ignore = "maps files, which Miri does not support")]
 fn memory_behind_a_descriptor() {
     for personality in able() {
         let mut pair = loopback::pair_on::<Mixed>(Fabric::with(personality)).unwrap();
@@ -186,7 +186,7 @@ fn memory_behind_a_descriptor() {
 
 /// The region keeps the memory: the descriptor may be closed, and its number may be reused.
 #[test]
-#[cfg_attr(miri, ignore = "maps files, which Miri does not")]
+#[cfg_attr(miri, ignore = "maps files, which Miri does not support")]
 fn a_region_outlives_its_descriptor() {
     let Pair { pd, mut a, b: _b, mut cq, .. } = loopback::pair().unwrap();
     let (gpu, fd) = MapOptions::new().memfd("a GPU's", 4096).unwrap();
@@ -203,7 +203,7 @@ fn a_region_outlives_its_descriptor() {
 
 /// Proves R18.12.
 #[test]
-#[cfg_attr(miri, ignore = "maps files, which Miri does not")]
+#[cfg_attr(miri, ignore = "maps files, which Miri does not support")]
 fn what_is_no_dma_buf_comes_back() {
     let pd = loopback::pair().unwrap().pd;
     let memfd = |len| MapOptions::new().memfd("a GPU's", len).unwrap().1;

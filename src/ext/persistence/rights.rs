@@ -56,7 +56,7 @@ pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant FLUSH",
     label = "the peer exported this without FLUSH_GLOBAL",
-    note = "the region must be registered, and its key exported, as `Flushable<RemoteWrite>` or with other rights in it"
+    note = "the region must be registered, and its key exported, as `Flushable<RemoteWrite>` or as `Flushable` with other rights"
 )]
 pub trait GrantsFlush: Access {}
 
@@ -76,7 +76,7 @@ pub trait GrantsFlush: Access {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant FLUSH to persistence",
     label = "the peer exported this without FLUSH_PERSISTENT",
-    note = "the region must be registered, and its key exported, as `Persistent<RemoteWrite>` or with other rights in it"
+    note = "the region must be registered, and its key exported, as `Persistent<RemoteWrite>` or as `Persistent` with other rights"
 )]
 pub trait GrantsPersistence: Access {}
 

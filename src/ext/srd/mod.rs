@@ -1,4 +1,5 @@
-//! SRD: reliable datagrams of EFA, which keep no order. [`QueuePair::sender`] has an example.
+//! SRD: reliable datagrams of EFA, which do not preserve order. [`QueuePair::sender`] has an
+//! example.
 //!
 //! The design is in [docs/srd.md](https://docs.rs/crate/proverbs/latest/source/docs/srd.md).
 

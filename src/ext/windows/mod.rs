@@ -1,8 +1,8 @@
 //! Memory windows: keys for ranges of a region, which can be invalidated without deregistering it.
 //!
 //! The type contains the state of a window: unbound ([`MemoryWindow`]), bound with a key that this
-//! end invalidates ([`BoundWindow`]), bound with a key that the peer returns ([`LentWindow`]), or
-//! owned by a work request and its completion ([`WindowEntry`]).
+//! end invalidates ([`BoundWindow`]), bound with a key that the peer invalidates ([`LentWindow`]),
+//! or owned by a work request and its completion ([`WindowEntry`]).
 //!
 //! The design is in
 //! [docs/windows.md](https://docs.rs/crate/proverbs/latest/source/docs/windows.md).
@@ -172,10 +172,10 @@ impl WindowEntry {
         let core = self.0.core();
         match (core.last, core.known) {
             (Last::Bind, Known::Done) | (Last::Invalidate, Known::Refused) => {}
-            _ => return Err(self.refuse("it is not bound")),
+            _ => return Err(self.refuse("the window is not bound")),
         }
         if core.range.rights != A::FLAGS & RIGHTS {
-            return Err(self.refuse("it is bound with other rights"));
+            return Err(self.refuse("the window is bound with other rights"));
         }
         self.0.bound();
         Ok(BoundWindow(self.0, PhantomData))
@@ -192,7 +192,7 @@ impl WindowEntry {
                 self.0.bound();
                 Ok(LentWindow(self.0))
             }
-            _ => Err(self.refuse("it is not lent")),
+            _ => Err(self.refuse("the window is not lent")),
         }
     }
 
@@ -211,7 +211,7 @@ impl WindowEntry {
                 self.0.not_bound();
                 Ok(MemoryWindow(self.0))
             }
-            _ => Err(self.refuse("it may have a key")),
+            _ => Err(self.refuse("the window may have a key")),
         }
     }
 
@@ -223,10 +223,10 @@ impl WindowEntry {
     #[cold]
     fn refuse(self, why: &'static str) -> Refused<Self> {
         let why = match self.0.core().known {
-            Known::Failed => "its work request failed, so its state is unknown: drop or destroy it",
+            Known::Failed => "the work request failed, so the state is unknown: destroy the window",
             Known::Nothing => {
-                "its work request was released without a separate completion, so it may \
-                 have a key or none: drop or destroy it"
+                "the work request was released without a separate completion, so the window \
+                 may or may not have a key: destroy it"
             }
             _ => why,
         };

@@ -64,7 +64,7 @@ pub trait BindsWindows: Access {}
 #[diagnostic::on_unimplemented(
     message = "no memory window has the rights `{Self}`",
     label = "a window gives rights to a peer",
-    note = "bind it as `ext::windows::BindMw::<RemoteRead>`, or with another of a peer's rights"
+    note = "bind it as `ext::windows::BindMw::<RemoteRead>`, or with other rights of a peer"
 )]
 pub trait BindsTo<R: BindsWindows>: Remote {}
 

@@ -37,8 +37,8 @@ fn counter(counters: &QueueCounters) -> *const CompletionCounter {
     unsafe { QueueCounters::counter(counters, RECEIVE) }
 }
 
-/// The orphaned buffers of only this queue, although other threads may still be ending it. A queue
-/// with counts has one.
+/// Only the orphaned buffers of this queue, although other threads may still be ending it. The
+/// queue has one outstanding work request.
 pub fn quiet(counters: Arc<QueueCounters>) -> Quiet {
     counters.end([1, 0]);
     let mut quiet = Quiet::default();

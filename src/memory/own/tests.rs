@@ -486,7 +486,7 @@ fn read_only_memory_is_not_written_by_peers() {
 
 /// A length is in bytes, and the minimum is one.
 #[test]
-#[cfg_attr(miri, ignore = "maps files, which Miri does not")]
+#[cfg_attr(miri, ignore = "maps files, which Miri does not support")]
 fn mappings_have_the_length_that_was_asked_for() {
     use crate::memory::{MapOptions, Mapping};
     for len in [1, 5, 4096, 4097] {
@@ -501,7 +501,7 @@ fn mappings_have_the_length_that_was_asked_for() {
 
 /// A file in memory that can be truncated is not sealed, whatever other seals it has.
 #[test]
-#[cfg_attr(miri, ignore = "maps files, which Miri does not")]
+#[cfg_attr(miri, ignore = "maps files, which Miri does not support")]
 fn only_what_cannot_be_cut_off_is_sealed() {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 

@@ -273,6 +273,6 @@ fn a_device_without_the_verb_says_so() {
     let (region, error) = refused.into_parts();
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }));
     let text = error.to_string();
-    assert!(text.contains("; loop0 does not support it: deregister it and register"), "{text}");
+    assert!(text.contains("; loop0 does not support it: deregister the region"), "{text}");
     assert_eq!(region.destroy().unwrap().0.len(), 8);
 }

@@ -206,7 +206,7 @@ fn the_flags_of_what_is_prepared() {
 }
 
 /// A bind and LOCAL_INV have no elements, and only requested flags. (If READs may write to open
-/// memory, each work request is signaled by itself; R18.18.)
+/// memory, each work request sets IBV_SEND_SIGNALED; R18.18.)
 /// Proves R18.18.
 #[test]
 fn the_flags_and_elements_of_windows() {

@@ -66,8 +66,8 @@ pub trait Opcode: sealed::Sealed {
     /// The opcode of its completion (`opcode` of ibv_poll_cq(3)).
     const COMPLETES_AS: WcOpcode;
 
-    /// The most bytes that it may transfer; for a READ, how many it transfers. Unlimited, if it
-    /// does not have a remote span.
+    /// The maximum number of bytes that it may transfer; for a READ, how many it transfers.
+    /// Unlimited, if it does not have a remote span.
     #[doc(hidden)]
     #[inline(always)]
     fn limit(&self) -> u32 {

@@ -29,7 +29,7 @@ decoded! {
         pub node_guid: Guid = Guid(c.node_guid.to_ne_bytes()),
         /// GUID of the system that the device is part of.
         pub sys_image_guid: Guid = Guid(c.sys_image_guid.to_ne_bytes()),
-        /// Longest region, bytes.
+        /// The longest region, bytes.
         pub max_mr_size: u64 = c.max_mr_size,
         /// Possible page sizes of regions: bit n for 2^n bytes.
         pub page_size_cap: u64 = c.page_size_cap,
@@ -43,61 +43,64 @@ decoded! {
         pub phys_port_cnt: u8 = c.phys_port_cnt,
         /// Optional abilities.
         pub device_cap_flags: DeviceCap = DeviceCap::from_bits_retain(c.device_cap_flags),
-        /// Most queue pairs.
+        /// The maximum number of queue pairs.
         pub max_qp: u32 = count(c.max_qp),
-        /// Most work requests of a queue.
+        /// The maximum number of work requests of a queue.
         pub max_qp_wr: u32 = count(c.max_qp_wr),
-        /// Most scatter/gather elements of a work request.
+        /// The maximum number of scatter/gather elements of a work request.
         pub max_sge: u32 = count(c.max_sge),
-        /// Most scatter/gather elements of an RDMA READ, where that differs.
+        /// The maximum number of scatter/gather elements of an RDMA READ, where that differs.
         pub max_sge_rd: u32 = count(c.max_sge_rd),
-        /// Most completion queues.
+        /// The maximum number of completion queues.
         pub max_cq: u32 = count(c.max_cq),
-        /// Most entries of a completion queue.
+        /// The maximum number of entries of a completion queue.
         pub max_cqe: u32 = count(c.max_cqe),
-        /// Most memory regions.
+        /// The maximum number of memory regions.
         pub max_mr: u32 = count(c.max_mr),
-        /// Most protection domains.
+        /// The maximum number of protection domains.
         pub max_pd: u32 = count(c.max_pd),
-        /// Most reads and atomics that a queue pair may serve at once.
+        /// The maximum number of reads and atomics that a queue pair may serve at once.
         pub max_qp_rd_atom: u32 = count(c.max_qp_rd_atom),
-        /// Most reads and atomics that the device may serve at once, over all queue pairs.
+        /// The maximum number of reads and atomics that the device may serve at once, over all
+        /// queue pairs.
         pub max_res_rd_atom: u32 = count(c.max_res_rd_atom),
-        /// Most reads and atomics that a queue pair may have outstanding.
+        /// The maximum number of reads and atomics that a queue pair may have outstanding.
         pub max_qp_init_rd_atom: u32 = count(c.max_qp_init_rd_atom),
         /// The accesses with which the device's atomics are atomic ([R4.9]).
         ///
         /// [R4.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-9
         pub atomic_cap: AtomicCap = AtomicCap::from_c(c.atomic_cap),
-        /// Most memory windows.
+        /// The maximum number of memory windows.
         pub max_mw: u32 = count(c.max_mw),
-        /// Most multicast groups.
+        /// The maximum number of multicast groups.
         pub max_mcast_grp: u32 = count(c.max_mcast_grp),
-        /// Most queue pairs of a multicast group.
+        /// The maximum number of queue pairs of a multicast group.
         pub max_mcast_qp_attach: u32 = count(c.max_mcast_qp_attach),
-        /// Most address handles.
+        /// The maximum number of address handles.
         pub max_ah: u32 = count(c.max_ah),
-        /// Most shared receive queues.
+        /// The maximum number of shared receive queues.
         pub max_srq: u32 = count(c.max_srq),
-        /// Most receives of a shared receive queue.
+        /// The maximum number of receives of a shared receive queue.
         pub max_srq_wr: u32 = count(c.max_srq_wr),
-        /// Most scatter/gather elements of a receive of a shared receive queue.
+        /// The maximum number of scatter/gather elements of a receive of a shared receive queue.
         pub max_srq_sge: u32 = count(c.max_srq_sge),
-        /// RD (which no device has): most reads and atomics that an end-to-end context may serve.
+        /// RD (which no device has): the maximum number of reads and atomics that an end-to-end
+        /// context may serve.
         pub max_ee_rd_atom: u32 = count(c.max_ee_rd_atom),
-        /// RD: most reads and atomics that an end-to-end context may have outstanding.
+        /// RD: the maximum number of reads and atomics that an end-to-end context may have
+        /// outstanding.
         pub max_ee_init_rd_atom: u32 = count(c.max_ee_init_rd_atom),
-        /// RD: most end-to-end contexts.
+        /// RD: the maximum number of end-to-end contexts.
         pub max_ee: u32 = count(c.max_ee),
-        /// RD: most domains.
+        /// RD: the maximum number of domains.
         pub max_rdd: u32 = count(c.max_rdd),
-        /// Most raw queue pairs of IPv6.
+        /// The maximum number of raw queue pairs of IPv6.
         pub max_raw_ipv6_qp: u32 = count(c.max_raw_ipv6_qp),
-        /// Most raw queue pairs of an Ethernet type.
+        /// The maximum number of raw queue pairs of an Ethernet type.
         pub max_raw_ethy_qp: u32 = count(c.max_raw_ethy_qp),
-        /// Most queue pairs of all multicast groups together.
+        /// The maximum number of queue pairs of all multicast groups together.
         pub max_total_mcast_qp_attach: u32 = count(c.max_total_mcast_qp_attach),
-        /// Most fast memory regions (removed from newer kernels).
+        /// The maximum number of fast memory regions (removed from newer kernels).
         pub max_fmr: u32 = count(c.max_fmr),
         /// Entries of the P_Key table.
         pub max_pkeys: u16 = c.max_pkeys,

@@ -39,43 +39,44 @@ decoded! {
         pub hca_core_clock: u64 = c.hca_core_clock,
         /// Optional abilities; the lower 32 bits are `device.device_cap_flags`.
         pub device_cap_flags_ex: u64 = c.device_cap_flags_ex,
-        /// Longest message that the device can segment, bytes; 0 if it cannot.
+        /// The longest message that the device can segment, bytes; 0 if it cannot.
         pub max_tso: u32 = c.tso_caps.max_tso,
         /// The queue pair types that may do so.
         pub tso_qpts: QpTypes = QpTypes(c.tso_caps.supported_qpts),
         /// The queue pair types that may spread receives by hashes.
         pub rss_qpts: QpTypes = QpTypes(c.rss_caps.supported_qpts),
-        /// Most receive work queue indirection tables.
+        /// The maximum number of receive work queue indirection tables.
         pub max_rwq_indirection_tables: u32 = c.rss_caps.max_rwq_indirection_tables,
-        /// Most receive work queues of such a table.
+        /// The maximum number of receive work queues of such a table.
         pub max_rwq_indirection_table_size: u32 = c.rss_caps.max_rwq_indirection_table_size,
         /// The hash functions.
         pub rx_hash_function: u8 = c.rss_caps.rx_hash_function,
         /// The fields of packets that may be hashed.
         pub rx_hash_fields_mask: u64 = c.rss_caps.rx_hash_fields_mask,
-        /// Most receive work queues.
+        /// The maximum number of receive work queues.
         pub max_wq_type_rq: u32 = c.max_wq_type_rq,
-        /// Lowest rate of a queue pair, kbit/s.
+        /// The lowest rate of a queue pair, kbit/s.
         pub qp_rate_limit_min: u32 = c.packet_pacing_caps.qp_rate_limit_min,
-        /// Highest rate of a queue pair, kbit/s; 0 if rates cannot be limited.
+        /// The highest rate of a queue pair, kbit/s; 0 if rates cannot be limited.
         pub qp_rate_limit_max: u32 = c.packet_pacing_caps.qp_rate_limit_max,
         /// The queue pair types whose rate may be limited.
         pub packet_pacing_qpts: QpTypes = QpTypes(c.packet_pacing_caps.supported_qpts),
         /// Abilities of raw packets.
         pub raw_packet_caps: u32 = c.raw_packet_caps,
-        /// Most tags of a shared receive queue with tag matching; 0 if there is none.
+        /// The maximum number of tags of a shared receive queue with tag matching; 0 if there is
+        /// none.
         pub tm_max_num_tags: u32 = c.tm_caps.max_num_tags,
-        /// Longest header of a rendezvous, bytes.
+        /// The longest header of a rendezvous, bytes.
         pub tm_max_rndv_hdr_size: u32 = c.tm_caps.max_rndv_hdr_size,
         /// The transports of tag matching.
         pub tm_flags: u32 = c.tm_caps.flags,
-        /// Most operations on tags at a time.
+        /// The maximum number of operations on tags at a time.
         pub tm_max_ops: u32 = c.tm_caps.max_ops,
-        /// Most scatter/gather elements of a tagged buffer.
+        /// The maximum number of scatter/gather elements of a tagged buffer.
         pub tm_max_sge: u32 = c.tm_caps.max_sge,
-        /// Most completions for one event; 0 if events cannot be moderated.
+        /// The maximum number of completions for one event; 0 if events cannot be moderated.
         pub max_cq_count: u16 = c.cq_mod_caps.max_cq_count,
-        /// Longest time until an event, µs.
+        /// The longest time until an event, µs.
         pub max_cq_period: u16 = c.cq_mod_caps.max_cq_period,
         /// Memory on the device, bytes.
         pub max_dm_size: u64 = c.max_dm_size,

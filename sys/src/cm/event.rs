@@ -28,7 +28,8 @@ pub struct Copied {
 #[doc(alias = "rdma_conn_param")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeerParam {
-    /// The most reads and atomics of the peer that this side may have to serve at once.
+    /// The maximum number of reads and atomics of the peer that this side may have to serve at
+    /// once.
     pub responder_resources: u8,
     /// Reads and atomics that this side may have outstanding.
     pub initiator_depth: u8,

@@ -46,7 +46,7 @@ use crate::absence;
 use crate::sync::MutexGuard;
 
 /// Prepares for the first call of librdmacm, which opens the devices. That call may never return if
-/// the file of rdma_cm has the number of another device.
+/// the device file of rdma_cm has the device number of something else.
 fn enter() -> Result<(), c_int> {
     if absence::cm_is_stale() {
         return Err(libc::ENODEV);

@@ -68,7 +68,7 @@ fn explain(
             if is_exempt(status) {
                 // (In a container the kernel may decide differently.)
                 let asked = format!(
-                    "{asked}; RLIMIT_MEMLOCK is {limit}, of which CAP_IPC_LOCK frees a process"
+                    "{asked}; RLIMIT_MEMLOCK is {limit}, which does not apply with CAP_IPC_LOCK"
                 );
                 return Error::os(verb, libc::ENOMEM, asked);
             }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(error(LIMIT, "VmPin", NOTHING, Some(LIMIT)).kind(), &other, "nothing is held");
         assert_eq!(error(LIMIT, "VmPin", SOME, None).kind(), &other);
         let exempt = error(LIMIT, "VmPin", EXEMPT, Some(LIMIT)).to_string();
-        assert!(exempt.contains("RLIMIT_MEMLOCK is 1048576, of which CAP_IPC_LOCK"), "{exempt}");
+        assert!(exempt.contains("is 1048576, which does not apply with CAP_IPC_LOCK"), "{exempt}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::types::{
     zeroed,
 };
 
-/// The most completions of one poll: as many as an inbox has.
+/// The maximum number of completions of one poll: as many as an inbox has.
 pub const ROWS: usize = 16;
 
 /// The extra fields that the completions of a queue have.

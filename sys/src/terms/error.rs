@@ -71,8 +71,8 @@ pub enum ErrorKind {
         what: &'static str,
     },
     /// The completion queue has too few free entries for the queues that complete there ([R9.9]).
-    /// Create it with `enough` entries, or resize it. If a queue pair on it was destroyed with work
-    /// outstanding, poll it: that frees the entries of that queue pair.
+    /// Create it with `enough` entries, or resize it. If a queue pair was destroyed with work
+    /// outstanding, poll the completion queue: that frees the entries of the queue pair.
     ///
     /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
     CqTooSmall {

@@ -275,7 +275,7 @@ impl fmt::Display for PostErrorKind {
             PostErrorKind::ExceedsBuffers { asked, max } => write!(
                 f,
                 "an RDMA READ of a slice of {asked} bytes exceeds the {max} of its buffers (read a \
-                 part of the slice, or into more)"
+                 part of the slice, or into more buffers)"
             ),
             PostErrorKind::AtomicExceedsBuffer { max } => write!(
                 f,
@@ -288,11 +288,11 @@ impl fmt::Display for PostErrorKind {
             ),
             PostErrorKind::ForeignPool => f.write_str(
                 "a buffer belongs to a pool that the shared receive queue does not use (take one of \
-                 the pool that the queue was made with)",
+                 the pool that the queue was created with)",
             ),
             PostErrorKind::NoBuffer => f.write_str(
                 "a receive of a shared receive queue needs a buffer (take one of the pool that the \
-                 queue was made with)",
+                 queue was created with)",
             ),
             PostErrorKind::NotWritable => f.write_str(
                 "a list for a READ or a receive contains a shared buffer or a piece of read-only \
@@ -303,16 +303,16 @@ impl fmt::Display for PostErrorKind {
                  queue pair by `add_address_handle`)",
             ),
             PostErrorKind::ForeignWindow => f.write_str(
-                "the memory window was allocated for another queue pair, or ended with a reset or \
-                 an attempt to destroy this one (allocate one by `alloc_mw` of this queue pair)",
+                "the memory window was allocated for another queue pair, or ended when this one was \
+                 reset or could not be destroyed (allocate one by `alloc_mw` of this queue pair)",
             ),
             PostErrorKind::LocalInvOnSoftRoce => f.write_str(
                 "LOCAL_INV of a memory window is refused on Soft-RoCE, where it crashes the kernel \
                  if a message of the peer has invalidated the key (destroy the window and allocate \
-                 another, or lend it with `BindMw::lend` and have the peer give it back)",
+                 another, or lend it with `BindMw::lend` and have the peer invalidate it)",
             ),
             PostErrorKind::Poisoned => f.write_str(
-                "an earlier post had no known outcome, or the device did not take the error state: \
+                "an earlier post had no known outcome, or the device did not enter the error state: \
                  reset or destroy the queue pair first",
             ),
             PostErrorKind::OutcomeUnknown { errno } => {
