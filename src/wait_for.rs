@@ -105,7 +105,8 @@ type Source<'a, 'q> = (WaitFor<'a, 'q>, Option<Found>);
 const MOST: usize = 32;
 
 /// Like [`wait`], for a number of sources that is not a constant. Stores the result of each source
-/// beside it, in place of the last one. Does not allocate. Waits **forever** if `timeout` is `None`.
+/// beside it, in place of the last one. Does not allocate. Waits **forever** if `timeout` is
+/// `None`.
 ///
 /// ```
 /// use proverbs::completion::AnyCompletionQueue;
@@ -169,8 +170,8 @@ pub fn wait_slice(
 }
 
 /// Asks each source, and returns whether any has a result. If one fails, the error is returned,
-/// unless an event was taken, which would be lost: then a later call returns the error. (Completions
-/// stay in their queue.)
+/// unless an event was taken, which would be lost: then a later call returns the error.
+/// (Completions stay in their queue.)
 fn look<'a, 'q>(
     sources: &mut [Source<'a, 'q>],
     mut ask: impl FnMut(usize, &mut WaitFor<'a, 'q>) -> Result<Option<Found>, Error>,

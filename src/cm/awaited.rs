@@ -252,8 +252,8 @@ impl AsyncEventChannel {
         Ok(())
     }
 
-    /// Keeps an event for a later call that looks for it. Removes events of ids that are gone before
-    /// it grows the buffer.
+    /// Keeps an event for a later call that looks for it. Removes events of ids that are gone
+    /// before it grows the buffer.
     fn keep(&mut self, event: Event) {
         if self.order.len() == self.order.capacity() {
             self.kept.retain(|_, event| !event.is_of_none());

@@ -132,7 +132,8 @@ fn one_sleep_finds_what_each_source_has() {
 }
 
 /// A number of channels that is not a constant: the first and the last one have completions, and
-/// behind them is a wake. Results of an earlier call are removed. More than 32 sources are rejected.
+/// behind them is a wake. Results of an earlier call are removed. More than 32 sources are
+/// rejected.
 /// Ends: wait_slice.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
