@@ -114,10 +114,9 @@ const MOST: usize = 32;
 /// use proverbs::prelude::*;
 ///
 /// # let fabric = proverbs::loopback::Fabric::new();
-/// let contexts: Vec<Context> = // all devices of this machine
-/// #   (0..3).map(|_| fabric.open_device()).collect();
+/// # let contexts: Vec<Context> = (0..3).map(|_| fabric.open_device()).collect();
 /// let (mut channels, mut cqs) = (Vec::new(), Vec::<CompletionQueue>::new());
-/// for context in &contexts {
+/// for context in &contexts { // the open devices of this machine
 ///     let channel = context.create_comp_channel()?;
 ///     cqs.push(context.cq(16).channel(&channel).create()?);
 ///     channels.push(channel);
