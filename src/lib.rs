@@ -193,7 +193,7 @@ pub mod transport {
 /// [`DeviceEvents::wait`].
 pub mod events {
     pub use crate::sys::wait::Waker;
-    pub use crate::wait_for::{Found, WaitFor, wait};
+    pub use crate::wait_for::{Found, WaitFor, wait, wait_slice};
 }
 
 /// Numbers and codes with fewer bits than the integers that C stores them in.

@@ -1,5 +1,6 @@
 //! One sleep for everything that a thread waits for.
 
+use std::array::from_fn;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -49,12 +50,13 @@ pub enum Found {
 /// With this, one thread can process completions and also notice that a peer disconnected, even if
 /// its receives are on a shared receive queue, which a disconnect does not flush. Each call checks
 /// every source, so no source can starve another. It makes one system call (poll(2)), and one more
-/// for each event that it takes. At most 32 sources.
+/// for each event that it takes. At most 32 sources. [`wait_slice`] takes a number of sources that
+/// is not a constant.
 ///
 /// On tokio, `tokio::select!` over [`AsyncCompletionChannel`](crate::AsyncCompletionChannel),
-/// [`AsyncEventChannel`](crate::cm::AsyncEventChannel) and
-/// [`AsyncDeviceEvents`](crate::AsyncDeviceEvents) does the same: if one of their waits is dropped,
-/// no event is lost.
+/// [`AsyncEventChannel`](crate::cm::AsyncEventChannel),
+/// [`AsyncDeviceEvents`](crate::AsyncDeviceEvents) and a `tokio::sync::Notify` does the same: if
+/// one of their waits is dropped, no event is lost.
 ///
 /// # Errors
 /// [`Os`](crate::ErrorKind::Os): the errno of poll(2), or of the source that failed, as its own
@@ -87,51 +89,103 @@ pub enum Found {
 /// ```
 #[doc(alias("poll", "ibv_get_cq_event", "rdma_get_cm_event", "ibv_get_async_event"))]
 pub fn wait<const N: usize>(
-    mut sources: [WaitFor<'_, '_>; N],
+    sources: [WaitFor<'_, '_>; N],
     timeout: Option<Duration>,
 ) -> Result<[Option<Found>; N], Error> {
+    const { assert!(N <= MOST) };
+    let mut sources = sources.map(|source| (source, None));
+    wait_slice(&mut sources, timeout)?;
+    Ok(sources.map(|(_, found)| found))
+}
+
+/// A source, and what the last call found there.
+type Source<'a, 'q> = (WaitFor<'a, 'q>, Option<Found>);
+
+/// The number of bits for readable descriptors.
+const MOST: usize = 32;
+
+/// Like [`wait`], for a number of sources that is not a constant. Stores the result of each source
+/// beside it, in place of the last one. Does not allocate. Waits **forever** if `timeout` is
+/// `None`.
+///
+/// ```
+/// use proverbs::completion::AnyCompletionQueue;
+/// use proverbs::events::{Found, WaitFor, Waker, wait_slice};
+/// use proverbs::prelude::*;
+///
+/// # let fabric = proverbs::loopback::Fabric::new();
+/// # let contexts: Vec<Context> = (0..3).map(|_| fabric.open_device()).collect();
+/// let (mut channels, mut cqs) = (Vec::new(), Vec::<CompletionQueue>::new());
+/// for context in &contexts { // the open devices of this machine
+///     let channel = context.create_comp_channel()?;
+///     cqs.push(context.cq(16).channel(&channel).create()?);
+///     channels.push(channel);
+/// }
+/// let waker = Waker::new()?;
+/// # waker.wake();
+/// let mut lists: Vec<[&mut dyn AnyCompletionQueue; 1]> =
+///     cqs.iter_mut().map(|cq| [cq as _]).collect();
+/// let lists = channels.iter_mut().zip(&mut lists);
+/// let mut sources: Vec<_> =
+///     lists.map(|(channel, list)| (WaitFor::Cqs(channel, list), None)).collect();
+/// sources.push((WaitFor::Wake(&waker), None));
+/// wait_slice(&mut sources, None)?;
+/// let found: Vec<Option<Found>> = sources.into_iter().map(|(_, found)| found).collect();
+/// for (cq, found) in cqs.iter_mut().zip(&found) {
+///     if found.is_some() {
+///         cq.poll()?.for_each(drop);
+///     }
+/// }
+/// # assert!(matches!(found[..], [None, None, None, Some(Found::Wake)]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As for [`wait`], and [`Limit`](crate::ErrorKind::Limit) if there are more than 32 sources. After
+/// an error no source has an event as its result.
+pub fn wait_slice(
+    sources: &mut [(WaitFor<'_, '_>, Option<Found>)],
+    timeout: Option<Duration>,
+) -> Result<(), Error> {
+    Error::at_most("poll", "sources", sources.len() as u64, MOST as u64)?;
     let end = end_of(timeout);
-    let mut found = [const { None }; N];
-    look(&mut sources, &mut found, WaitFor::completions)?;
+    sources.iter_mut().for_each(|(_, found)| *found = None);
+    let mut is_found = look(sources, |_, source| source.completions())?;
     loop {
-        let is_found = found.iter().any(Option::is_some);
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let left = if is_found { Some(Duration::ZERO) } else { left };
-        let readable = wait_readable(sources.each_ref().map(WaitFor::fd), milliseconds(left));
+        let fds: [_; MOST] = from_fn(|i| Some(sources.get(i)?.0.fd()));
+        let readable = wait_readable(fds, milliseconds(left));
         let readable = readable.map_err(|errno| Error::os("poll", errno, ""))?;
-        let mut at = 0;
-        look(&mut sources, &mut found, |source| {
-            at += 1;
-            if readable >> (at - 1) & 1 != 0 { source.take() } else { Ok(None) }
-        })?;
+        let is_readable = |i: usize| readable >> i & 1 != 0;
+        look(sources, |i, source| if is_readable(i) { source.take() } else { Ok(None) })?;
         // Completions that arrived since then are returned with the rest. A queue is armed before
         // each sleep.
-        look(&mut sources, &mut found, WaitFor::completions)?;
-        let is_over = end.is_some_and(|end| end <= Instant::now());
-        if is_over || found.iter().any(Option::is_some) {
-            return Ok(found);
+        is_found = look(sources, |_, source| source.completions())?;
+        if is_found || end.is_some_and(|end| end <= Instant::now()) {
+            return Ok(());
         }
     }
 }
 
-/// Asks each source. If one fails, the error is returned, unless an event was taken, which would be
-/// lost: then a later call returns the error. (Completions stay in their queue.)
-fn look<'a, 'q, const N: usize>(
-    sources: &mut [WaitFor<'a, 'q>; N],
-    found: &mut [Option<Found>; N],
-    mut ask: impl FnMut(&mut WaitFor<'a, 'q>) -> Result<Option<Found>, Error>,
-) -> Result<(), Error> {
-    for i in 0..N {
-        match ask(&mut sources[i]) {
+/// Asks each source, and returns whether any has a result. If one fails, the error is returned,
+/// unless an event was taken, which would be lost: then a later call returns the error.
+/// (Completions stay in their queue.)
+fn look<'a, 'q>(
+    sources: &mut [Source<'a, 'q>],
+    mut ask: impl FnMut(usize, &mut WaitFor<'a, 'q>) -> Result<Option<Found>, Error>,
+) -> Result<bool, Error> {
+    for i in 0..sources.len() {
+        match ask(i, &mut sources[i].0) {
             Ok(None) => {}
-            Ok(some) => found[i] = some,
-            Err(error) if found.iter().all(|one| matches!(one, None | Some(Found::Cq(_)))) => {
+            Ok(some) => sources[i].1 = some,
+            Err(error) if sources.iter().all(|(_, it)| matches!(it, None | Some(Found::Cq(_)))) => {
                 return Err(error);
             }
             Err(_) => {}
         }
     }
-    Ok(())
+    Ok(sources.iter().any(|(_, found)| found.is_some()))
 }
 
 impl WaitFor<'_, '_> {
@@ -147,10 +201,8 @@ impl WaitFor<'_, '_> {
 
     /// Returns the first queue with completions. If there is none, all queues are armed.
     fn completions(&mut self) -> Result<Option<Found>, Error> {
-        match self {
-            WaitFor::Cqs(channel, queues) => Ok(first_ready(channel, queues)?.map(Found::Cq)),
-            _ => Ok(None),
-        }
+        let WaitFor::Cqs(channel, queues) = self else { return Ok(None) };
+        Ok(first_ready(channel, queues)?.map(Found::Cq))
     }
 
     /// Takes an event of a readable descriptor. (An event of a completion channel only means that a
@@ -176,13 +228,16 @@ mod tests {
     fn an_error_waits_for_a_later_call_if_an_event_was_taken() {
         let waker = Waker::new().unwrap();
         let look = |answers: [Result<Option<Found>, i32>; 3]| {
-            let mut sources = [(); 3].map(|()| WaitFor::Wake(&waker));
-            let (mut found, mut answers) = ([const { None }; 3], answers.into_iter());
+            let mut sources = [(); 3].map(|()| (WaitFor::Wake(&waker), None));
+            let mut answers = answers.into_iter();
             let error = |errno| Error::os("poll", errno, "");
-            let looked = look(&mut sources, &mut found, |_| {
-                answers.next().unwrap_or(Ok(None)).map_err(error)
-            });
-            looked.map(|()| found.map(|one| one.is_some())).map_err(|error| error.errno())
+            let looked =
+                look(&mut sources, |_, _| answers.next().unwrap_or(Ok(None)).map_err(error));
+            let found = sources.map(|(_, found)| found.is_some());
+            assert!(
+                looked.as_ref().is_ok_and(|any| *any == found.contains(&true)) || looked.is_err()
+            );
+            looked.map(|_| found).map_err(|error| error.errno())
         };
         assert_eq!(look([Ok(None), Ok(None), Ok(None)]), Ok([false; 3]));
         assert_eq!(look([Ok(None), Ok(None), Err(5)]), Err(Some(5)));

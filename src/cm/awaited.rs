@@ -2,19 +2,19 @@
 
 #![allow(unsafe_code)] // one descriptor that outlives its registration
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 
 use super::channel::EventChannel;
-use super::event::{Event, EventKind};
+use super::event::{Event, EventKind, IdKey};
 use super::id::CmId;
 use super::listen::Request;
 use super::space::{PortSpace, Tcp};
 use super::state::{CmState, Listening, OnChannel};
 use super::table::{Meaning, Waiting, meaning};
-use super::waits::{Progress, Waits};
+use super::waits::{Awaited, Progress, Waits};
 use crate::allows::{Allows, call};
 use crate::terms::error::{Error, Refused};
 use crate::wait::{Turns, not_registered};
@@ -96,8 +96,10 @@ use crate::wait::{Turns, not_registered};
 #[derive(Debug)]
 pub struct AsyncEventChannel {
     fd: AsyncFd<EventChannel>,
-    /// Events that no call has looked for yet, in the order in which they came.
-    kept: VecDeque<Event>,
+    /// Events that no call has looked for yet, by their id and their place in `order`.
+    kept: BTreeMap<(IdKey, u64), Event>,
+    /// The order in which they came, and perhaps keys of events that are no longer kept.
+    order: VecDeque<(IdKey, u64)>,
     turns: Turns,
 }
 
@@ -119,8 +121,8 @@ impl EventChannel {
     pub fn into_async(self) -> Result<AsyncEventChannel, Refused<Self>> {
         // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
         let fd = unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) };
-        let (fd, kept) = (fd.map_err(not_registered)?, VecDeque::new());
-        Ok(AsyncEventChannel { fd, kept, turns: Turns::default() })
+        let (fd, kept, order) = (fd.map_err(not_registered)?, BTreeMap::new(), VecDeque::new());
+        Ok(AsyncEventChannel { fd, kept, order, turns: Turns::default() })
     }
 }
 
@@ -139,8 +141,8 @@ impl AsyncEventChannel {
     /// As for [`EventChannel::try_event`], and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
     /// runtime is shutting down.
     pub async fn next(&mut self) -> Result<Event, Error> {
-        while let Some(event) = self.kept.pop_front() {
-            if !event.is_of_none() {
+        while let Some(key) = self.order.pop_front() {
+            if let Some(event) = self.kept.remove(&key).filter(|event| !event.is_of_none()) {
                 return Ok(event);
             }
         }
@@ -159,32 +161,34 @@ impl AsyncEventChannel {
     /// As for `advance` of the step, and as for [`next`](Self::next). The error contains what went
     /// into the step.
     pub async fn finish<W: Waits>(&mut self, begun: W) -> Result<W::Done, Refused<W::Failed>> {
-        let (what, mut waiting, mut at) = (begun.awaits().waiting, begun, 0);
+        let Awaited { waiting: what, core, .. } = begun.awaits();
+        let (mut at, mut waiting) = ((IdKey(core.id.key()), 0), begun);
         loop {
-            let stays = |event: &Event| meaning(what, event) == Meaning::Nothing;
-            let stays = self.kept.get(at).is_none_or(stays);
-            let step = match self.kept.get(at) {
-                Some(event) => waiting.step(event),
+            let kept = self.kept.range(at..).next().filter(|(key, _)| key.0 == at.0);
+            let next = kept.map(|(key, event)| (*key, meaning(what, event)));
+            let step = match kept {
+                Some((_, event)) => waiting.step(event),
                 None => waiting.look(),
             };
-            let ended = match step {
-                Progress::Done(done) => Ok(done),
-                Progress::Failed(refused) => Err(refused),
-                Progress::Waiting(still) if at < self.kept.len() => {
-                    (waiting, at) = (still, at + 1);
+            let ended = match (step, next) {
+                (Progress::Done(done), _) => Ok(done),
+                (Progress::Failed(refused), _) => Err(refused),
+                (Progress::Waiting(still), Some(((id, place), _))) => {
+                    (waiting, at) = (still, (id, place + 1));
                     continue;
                 }
-                Progress::Waiting(still) => match self.take().await {
+                (Progress::Waiting(still), None) => match self.take().await {
                     Ok(event) => {
-                        (waiting, at) = (still, self.keep(event));
+                        waiting = still;
+                        self.keep(event);
                         continue;
                     }
                     Err(error) => return Err(Refused::new(still.give_up(), error)),
                 },
             };
             // An event that changes nothing stays, even if the end was recorded earlier.
-            if !stays {
-                self.kept.remove(at);
+            if let Some((key, Meaning::Done | Meaning::Fails)) = next {
+                self.kept.remove(&key);
             }
             return ended;
         }
@@ -202,23 +206,20 @@ impl AsyncEventChannel {
         &mut self,
         listening: &CmId<PS, Listening, OnChannel>,
     ) -> Result<Request<PS, OnChannel>, Error> {
-        let mut at = 0;
+        let id = listening.key();
         loop {
-            if at == self.kept.len() {
-                listening.core.removal("rdma_get_cm_event")?;
-                let event = self.take().await?;
-                at = self.keep(event);
-                continue;
-            }
-            let event = &self.kept[at];
-            let is_request = event.kind() == EventKind::ConnectRequest;
-            if !(is_request && event.id() == listening.key()) {
-                at += 1;
-            } else if let Some(event) = self.kept.remove(at) {
+            let mut own = self.kept.range((id, 0)..=(id, u64::MAX));
+            let request = own.find(|(_, event)| event.kind() == EventKind::ConnectRequest);
+            if let Some(event) = request.map(|(key, _)| *key).and_then(|key| self.kept.remove(&key))
+            {
                 // A request without a device cannot be answered, and is dropped.
                 if let Ok(request) = listening.request(event) {
                     return Ok(request);
                 }
+            } else {
+                listening.core.removal("rdma_get_cm_event")?;
+                let event = self.take().await?;
+                self.keep(event);
             }
         }
     }
@@ -251,16 +252,15 @@ impl AsyncEventChannel {
         Ok(())
     }
 
-    /// Keeps an event for a later call that looks for it, and returns the index of the first event
-    /// that such a call has not seen. Removes events of ids that are gone before it grows the
-    /// buffer.
-    fn keep(&mut self, event: Event) -> usize {
-        if self.kept.len() == self.kept.capacity() {
-            self.kept.retain(|event| !event.is_of_none());
-            self.kept.reserve(self.kept.len() + 1);
+    /// Keeps an event for a later call that looks for it. Removes events of ids that are gone
+    /// before it grows the buffer.
+    fn keep(&mut self, event: Event) {
+        if self.order.len() == self.order.capacity() {
+            self.kept.retain(|_, event| !event.is_of_none());
+            self.order.retain(|key| self.kept.contains_key(key));
+            self.order.reserve(self.order.len() + 1);
         }
         let (id, kind, group) = (event.id(), event.kind(), event.group());
-        let is_same = |kept: &Event| (kept.id(), kept.kind(), kept.group()) == (id, kind, group);
         let most = match kind {
             // A request that is dropped is rejected.
             EventKind::ConnectRequest => KEPT_REQUESTS,
@@ -268,11 +268,12 @@ impl AsyncEventChannel {
             // A second one adds nothing. The first event that ends a connection is the reason.
             _ => 1,
         };
-        if self.kept.iter().filter(|kept| is_same(kept)).count() >= most {
-            return self.kept.len();
+        let own = self.kept.range((id, 0)..=(id, u64::MAX)).map(|(_, kept)| kept);
+        if own.filter(|kept| (kept.kind(), kept.group()) == (kind, group)).count() < most {
+            let key = (id, self.order.back().map_or(0, |last| last.1 + 1));
+            self.order.push_back(key);
+            self.kept.insert(key, event);
         }
-        self.kept.push_back(event);
-        self.kept.len() - 1
     }
 
     /// The next event of the descriptor. All awaits come before it is taken.
@@ -308,7 +309,7 @@ mod tests {
             let kind = crate::ErrorKind::Cm { event: "RDMA_CM_EVENT_UNREACHABLE", status: -110 };
             assert_eq!(*ended.kind(), kind);
             assert_eq!(channel.kept.len(), 2 + KEPT_USER + 1, "with the event of the end");
-            let kept = |kind| channel.kept.iter().any(|event| event.kind() == kind);
+            let kept = |kind| channel.kept.values().any(|event| event.kind() == kind);
             assert!(kept(EventKind::Unreachable));
         });
     }
@@ -335,7 +336,7 @@ mod tests {
                 drop(channel.finish(id.unwrap()).await.unwrap());
             }
             assert!(channel.kept.len() < 10, "{} are kept", channel.kept.len());
-            assert!(channel.kept.capacity() < 40, "room for {}", channel.kept.capacity());
+            assert!(channel.order.capacity() < 40, "room for {}", channel.order.capacity());
             assert_eq!(channel.next().await.unwrap().user_arg(), Some(7));
             stays.write_cm_event(0, 8).unwrap();
             assert_eq!(channel.next().await.unwrap().user_arg(), Some(8), "others are of none");

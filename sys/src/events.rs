@@ -264,18 +264,19 @@ fn control(epoll: &OwnedFd, operation: c_int, fd: BorrowedFd<'_>) -> Result<(), 
 
 /// Waits until one of these descriptors is readable, for at most this many milliseconds (forever if
 /// negative). Returns a bit for each readable one; 0 after the timeout or a signal. There are at
-/// most 32.
+/// most 32. `None` is allowed behind the last one.
 #[cfg(not(miri))]
 #[inline]
-pub fn wait_readable<const N: usize>(
-    fds: [BorrowedFd<'_>; N],
+pub fn wait_readable<'fd, const N: usize>(
+    fds: [impl Into<Option<BorrowedFd<'fd>>>; N],
     milliseconds: c_int,
 ) -> Result<u32, c_int> {
     const { assert!(N <= 32) };
-    let mut polls =
-        fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
-    // SAFETY: `N` pollfds, which are a local.
-    let code = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
+    let fds = fds.map(|fd| fd.into().map_or(-1, |fd| fd.as_raw_fd()));
+    let count = fds.iter().filter(|fd| **fd >= 0).count() as libc::nfds_t;
+    let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    // SAFETY: `N` pollfds, which are a local, and `count` is at most `N`.
+    let code = unsafe { libc::poll(polls.as_mut_ptr(), count, milliseconds) };
     match code {
         ..0 => poll_failed::<N>(),
         // With one descriptor, the call returns the number of readable ones.
@@ -295,9 +296,9 @@ fn poll_failed<const N: usize>() -> Result<u32, c_int> {
 
 /// Miri has no poll(2), so its sleepers check every descriptor in a loop.
 #[cfg(miri)]
-pub fn wait_readable<const N: usize>(_: [BorrowedFd<'_>; N], _: c_int) -> Result<u32, c_int> {
+pub fn wait_readable<T, const N: usize>(_: [T; N], _: c_int) -> Result<u32, c_int> {
     std::thread::yield_now();
-    Ok((1 << N) - 1)
+    Ok(u32::MAX >> (32 - N))
 }
 
 #[cfg(test)]

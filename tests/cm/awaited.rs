@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context as Task, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use proverbs::cm::*;
+use proverbs::device::{DeviceEvent, SrqEvent};
 use proverbs::loopback::Fabric;
 use proverbs::prelude::profile;
 use proverbs::qp::SharedRq;
@@ -17,6 +18,7 @@ use proverbs::{
     CompletionQueue, DefaultProfile, Depth, ErrorKind, SharedReceiveQueue, post_send, wr,
 };
 use tokio::runtime::Builder;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::support::{BUFS, End, address, connected, end, event_channel, fabric, long};
@@ -536,11 +538,13 @@ fn an_endpoint_is_awaited() {
     });
 }
 
-/// On tokio, `select!` waits for messages and for the end of the connection: a server with a shared
-/// receive queue, which the end does not flush, notices it. A dropped wait has taken nothing.
-/// Ends: AsyncCompletionChannel::wait, AsyncEventChannel::next.
+/// On tokio, one `select!` waits for messages, for the end of the connection, for asynchronous
+/// events and for a wake of another thread. So a server with a shared receive queue, which the end
+/// does not flush, notices the end. A dropped wait has taken nothing.
+/// Proves R7.13.
+/// Ends: AsyncCompletionChannel::wait, AsyncDeviceEvents::next, AsyncEventChannel::next.
 #[test]
-fn an_end_is_noticed_beside_messages() {
+fn one_select_finds_what_each_source_has() {
     let (tell, told) = mpsc::channel();
     let server = thread::spawn(move || {
         run(async {
@@ -554,6 +558,8 @@ fn an_end_is_noticed_beside_messages() {
             for _ in 0..4 {
                 srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
             }
+            srq.arm_limit(3).unwrap();
+            let mut events = context.events().unwrap().into_async().unwrap();
             let mut messages = context.create_comp_channel().unwrap().into_async().unwrap();
             let cq = context.cq(16).channel(messages.get_ref());
             let mut cq: CompletionQueue = cq.create().unwrap();
@@ -561,23 +567,33 @@ fn an_end_is_noticed_beside_messages() {
             let qp = request.id.create_qp::<OnSrq>(&pd, &cq, &cq, depth).unwrap();
             let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
             let connection = channel.finish(accepted).await.unwrap();
-            let mut count = 0;
-            loop {
+            let wake = Arc::new(Notify::new());
+            let waker = thread::spawn({
+                let wake = wake.clone();
+                move || wake.notify_one()
+            });
+            let (mut taken, mut limits, mut wakes, mut has_ended) = (0, 0, 0, false);
+            while (taken, limits, wakes, has_ended) != (2, 1, 1, true) {
                 tokio::select! {
                     completions = messages.wait(&mut cq) => {
-                        count += completions.unwrap().map(drop).count();
+                        taken += completions.unwrap().map(drop).count();
+                    }
+                    event = events.next() => {
+                        let reached = SrqEvent::LimitReached;
+                        let reached = DeviceEvent::Srq { srq: srq.id(), event: reached };
+                        limits += u32::from(event.unwrap() == reached);
                     }
                     event = channel.next() => {
                         let event = event.unwrap();
                         if event.kind() == EventKind::Disconnected {
                             assert_eq!(event.id(), connection.id.key());
-                            break;
+                            has_ended = true;
                         }
                     }
+                    () = wake.notified() => wakes += 1,
                 }
             }
-            count += cq.poll().unwrap().map(drop).count();
-            assert_eq!(count, 2);
+            waker.join().unwrap();
             drop(connection);
         });
     });

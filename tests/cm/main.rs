@@ -18,6 +18,7 @@ mod ends;
 mod fabric;
 mod failure;
 mod ib_addresses;
+#[cfg(target_env = "gnu")] // mallinfo2(3)
 mod leaks;
 mod options;
 mod order;

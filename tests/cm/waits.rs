@@ -376,12 +376,10 @@ fn a_group_is_joined_once() {
     let mut joined = id.join_multicast(at, long()).unwrap();
     for same in [at, std::net::SocketAddr::new(at.ip(), 1)] {
         let error = id.join_multicast(same, long()).unwrap_err();
-        let text = format!(
-            "rdma_join_multicast: EADDRINUSE: Address already in use (this id joined {} already: \
-             leave it first)",
-            at.ip()
-        );
-        assert_eq!(error.to_string(), text);
+        let text = error.to_string();
+        assert!(text.starts_with("rdma_join_multicast: EADDRINUSE: "), "{text}");
+        let why = format!("(this id joined {} already: leave it first)", at.ip());
+        assert!(text.ends_with(&why), "{text}");
     }
     for _ in 0..2 {
         id.leave_multicast(joined).unwrap();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proverbs::completion::WcOpcode;
+use proverbs::ext::windows::{BindMw, Windowed};
 use proverbs::memory::{Access, LocalRead, OpenBuf};
 use proverbs::prelude::*;
 
@@ -245,6 +246,41 @@ fn receives_in_flight_hold_the_keeper() {
     assert_eq!(Arc::strong_count(&token), 2);
     drop((a, b));
     drop((ca, cb, dev));
+    assert_eq!(Arc::strong_count(&token), 1);
+}
+
+/// A window opens a part of the memory to a peer, while the program uses the words beside it. The
+/// window keeps the region, and with it the keeper.
+/// Proves R6.11, R18.44.
+#[test]
+fn a_window_to_a_part_of_it() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    let (words, token) = (words(8), Arc::new(()));
+    let mut p = Pair::<Rc, Any>::new();
+    let region = register::<Windowed<LocalWrite>>(&p.pd, &words, 0, &token);
+    let window = p.a.alloc_mw().unwrap();
+    p.a.post_send(BindMw::<RemoteWrite>::new(window, &region, 16..24).unwrap()).unwrap();
+    let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    let Some(AnyBuf::Window(window)) = sent.entry else { panic!("the window") };
+    let bound = window.into_bound::<RemoteWrite>().unwrap();
+    assert_eq!(bound.remote().addr(), region.as_ptr().addr() as u64 + 16);
+    let region = region.destroy().map(drop).unwrap_err().into_object();
+    for value in [7u64, 8] {
+        words[3].fetch_add(1, Ordering::Relaxed);
+        let there = bound.remote().write();
+        p.b.post_send(wr::RdmaWrite::inline(&value.to_ne_bytes(), there)).unwrap();
+        poll(&p.dev, &mut p.cb, 1).remove(0).sent();
+        // On iWARP the completion may come before the word. (The loopback works in a poll.)
+        until(&p.dev, "the peer's word", || {
+            assert!(p.ca.poll_one().unwrap().is_none());
+            load(&words, 2) == value
+        });
+    }
+    assert_eq!([0, 1, 2, 3].map(|at| load(&words, at)), [0, 0, 8, 2]);
+    bound.destroy().unwrap();
+    assert_eq!(Arc::strong_count(&token), 2);
+    drop(region.destroy().map_err(|refused| refused.error).unwrap());
     assert_eq!(Arc::strong_count(&token), 1);
 }
 

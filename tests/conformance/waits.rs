@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use proverbs::completion::{AnyCompletionQueue, Notify, Waker};
 use proverbs::device::{DeviceEvent, QpEvent};
-use proverbs::events::{Found, WaitFor, wait};
+use proverbs::events::{Found, WaitFor, wait, wait_slice};
 use proverbs::prelude::*;
 use proverbs::qp::{Drain, Drained};
 
@@ -46,7 +46,7 @@ fn at_once(one: impl FnOnce() + Sendable, other: impl FnOnce()) {
 type Wait = fn(&mut CompletionChannel, &mut CompletionQueue, Duration) -> bool;
 
 /// Every wait of a channel that has a time limit.
-const TIMED: [(&str, Wait); 6] = [
+const TIMED: [(&str, Wait); 7] = [
     ("wait_timeout", |channel, cq, time| channel.wait_timeout(cq, time).unwrap().count() > 0),
     ("wait_solicited", |channel, cq, time| {
         channel.wait_solicited(cq, Some(time)).unwrap().count() > 0
@@ -63,6 +63,12 @@ const TIMED: [(&str, Wait); 6] = [
     ("events::wait", |channel, cq, time| {
         let [found] = wait([WaitFor::Cqs(channel, &mut [cq])], Some(time)).unwrap();
         found.is_some()
+    }),
+    ("events::wait_slice", |channel, cq, time| {
+        let queues: &mut [&mut dyn AnyCompletionQueue] = &mut [cq];
+        let mut sources = vec![(WaitFor::Cqs(channel, queues), None)];
+        wait_slice(&mut sources, Some(time)).unwrap();
+        sources[0].1.is_some()
     }),
 ];
 
@@ -125,11 +131,63 @@ fn one_sleep_finds_what_each_source_has() {
     });
 }
 
+/// A number of channels that is not a constant: the first and the last one have completions, and
+/// behind them is a wake. Results of an earlier call are removed. More than 32 sources are
+/// rejected.
+/// Ends: wait_slice.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
+fn one_sleep_searches_a_slice_to_its_end() {
+    const LAST: usize = 30;
+    ends("a sleep for a slice", || {
+        let (dev, wish, waker) = (Device::open(), Wish::new(), Waker::new().unwrap());
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(1, 64).unwrap();
+        let channel = |_| dev.ctx.create_comp_channel().unwrap();
+        let mut channels: Vec<_> = (0..=LAST).map(channel).collect();
+        let cq = |channel| dev.ctx.cq(20).channel(channel).create().unwrap();
+        let mut cqs: Vec<CompletionQueue> = channels.iter().map(cq).collect();
+        let qp = |at: usize| pd.create_qp(&cqs[at], &cqs[at], wish.depth).unwrap();
+        let (a, b): (QueuePair<Rc, Reset>, QueuePair<Rc, Reset>) = (qp(0), qp(LAST));
+        let (mut a, mut b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
+        // The sources that have something.
+        let sleep = |channels: &mut [CompletionChannel], cqs: &mut [CompletionQueue], time| {
+            let mut lists: Vec<[&mut dyn AnyCompletionQueue; 1]> =
+                cqs.iter_mut().map(|cq| [cq as _]).collect();
+            let lists = channels.iter_mut().zip(&mut lists);
+            let mut sources: Vec<_> = lists
+                .map(|(channel, list)| (WaitFor::Cqs(channel, list), Some(Found::Wake)))
+                .collect();
+            sources.push((WaitFor::Wake(&waker), None));
+            wait_slice(&mut sources, time).map(|()| {
+                let found = sources.iter().enumerate().filter(|(_, (_, found))| found.is_some());
+                found.map(|(at, _)| at).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(sleep(&mut channels, &mut cqs, Some(Duration::ZERO)).unwrap(), []);
+        b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        a.post_send(wr::Send::inline(b"message")).unwrap();
+        while sleep(&mut channels, &mut cqs, None).unwrap() != [0, LAST] {}
+        waker.wake();
+        assert_eq!(sleep(&mut channels, &mut cqs, None).unwrap(), [0, LAST, LAST + 1]);
+        for at in [0, LAST] {
+            assert_eq!(cqs[at].poll().unwrap().map(drop).count(), 1);
+        }
+        waker.wake();
+        assert_eq!(sleep(&mut channels, &mut cqs, None).unwrap(), [LAST + 1]);
+        channels.push(dev.ctx.create_comp_channel().unwrap());
+        cqs.push(dev.ctx.cq(20).channel(&channels[LAST + 1]).create().unwrap());
+        let error = sleep(&mut channels, &mut cqs, None).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Limit { what: "sources", asked: 33, max: 32 });
+        drop((a, b));
+    });
+}
+
 /// Two neighbours on the channel complete without a pause, each on its own thread and queue. A wait
 /// for a quiet queue uses up its time, twice, and then finds the completion that finally arrives.
 /// Ends: CompletionChannel::wait, CompletionChannel::wait_any,
 /// CompletionChannel::wait_any_or_woken, CompletionChannel::wait_or_woken,
-/// CompletionChannel::wait_solicited, CompletionChannel::wait_timeout, wait.
+/// CompletionChannel::wait_solicited, CompletionChannel::wait_timeout, wait, wait_slice.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
 fn every_wait_ends_beside_busy_neighbours() {

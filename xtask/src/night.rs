@@ -21,13 +21,14 @@ const TIMED_OUT: i32 = 124;
 /// K turns, which repeat after K nights.
 type Part = (&'static str, &'static str);
 
-const PARTS: [Part; 29] = [
+const PARTS: [Part; 30] = [
     ("interop", "test interop"),
     ("kernels-host", "test kernels --library host"),
     ("kernels-newest", "test kernels --library newest"),
     ("siw", "test siw"),
     ("rdma-sys", "test rdma-sys"),
     ("aarch64", "test aarch64"),
+    ("musl", "test musl"),
     ("pages", "test pages"),
     ("what-c-does", "what-c-does --kernels"),
     ("perftest-host", "test perftest --library host"),

@@ -66,12 +66,8 @@ fn new_crate() -> Result<()> {
     sh.create_dir("src")?;
     let built = paths::below_target("new-crate")?;
     let readme = fs::read_to_string(paths::workspace().join("README.md"))?;
-    for (features, program) in [
-        ("", WITHOUT_DEVICE.to_owned()),
-        (" --features loopback", {
-            sh.read_file(format!("proverbs-{version}/examples/first_steps.rs"))?
-        }),
-    ] {
+    let first = sh.read_file(format!("proverbs-{version}/examples/first_steps.rs"))?;
+    for (features, program) in [("", WITHOUT_DEVICE), (" --features loopback", &first)] {
         let add = format!("cargo add proverbs{features}");
         ensure!(readme.contains(&format!("{add} ")), "README does not say `{add}`");
         sh.write_file("Cargo.toml", &lines)?;
@@ -110,23 +106,26 @@ const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros
 
 /// Compiles the crate with the oldest supported Rust, and for other systems.
 pub fn anywhere() -> Result<()> {
-    setup::ensure(&[Group::Build])?;
+    setup::ensure(&[Group::Build, Group::Musl])?;
     let version = env!("CARGO_PKG_RUST_VERSION");
     // For rustup, 1.85 is a channel that follows 1.85.1 and so on.
     let oldest = format!("{version}.0");
-    toolchain::stable(&oldest)?;
+    toolchain::ensure(&oldest, &[])?;
     let with = format!("+{oldest}");
     // This toolchain also builds the demo, because Debian's cargo has this version.
-    let check = ["check", "-p", "proverbs", "-p", "xtask", "-p", "demo", "--features", FEATURES];
+    let check = ["check", "--workspace", "--lib", "--bins", "--examples", "--features", FEATURES];
     cargo::run(&[&[with.as_str()], &check[..]].concat())?;
     targets()?;
     without_libraries()?;
     println!(
-        "the crate and xtask compile with Rust {oldest}; a static program and programs without \
+        "the workspace compiles with Rust {oldest}; programs for musl and programs without \
          libibverbs run on the loopback device; other systems are rejected with one error"
     );
     Ok(())
 }
+
+/// The suites of the loopback device.
+const SUITES: [&str; 6] = ["--test", "conformance", "--test", "attack", "--test", "cm"];
 
 /// Hides the libraries, their headers and the providers from a command.
 const HIDE: &str = "\
@@ -147,8 +146,7 @@ fn without_libraries() -> Result<()> {
             ["--user", "--map-root-user", "--mount", "bash", "-euc", HIDE, "hide", "cargo"];
         cmd!(sh::here(), "unshare {command...} {args...}")
     };
-    let suites = ["--test", "conformance", "--test", "attack", "--test", "cm"];
-    hidden(&[&TEST[..], &suites].concat()).step("Running the suites without libibverbs")?;
+    hidden(&[&TEST[..], &SUITES].concat()).step("Running the suites without libibverbs")?;
     let said = hidden(&["xtask", "demo"]).text()?;
     let reason = said.lines().find(|line| line.contains("libibverbs.so.1 cannot be loaded"));
     let reason = reason.with_context(|| format!("without libibverbs: {said}"))?;
@@ -156,18 +154,41 @@ fn without_libraries() -> Result<()> {
     Ok(())
 }
 
-/// A static program for musl runs on the loopback device, and a target that is not 64-bit Linux
-/// fails with one error.
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// The environment for programs that are linked with Debian's musl, dynamically. The unwinder is
+/// rustc's own, because gcc's library is for glibc.
+fn dynamic_musl() -> Result<[(&'static str, String); 1]> {
+    let dir = paths::below_target("musl")?.display().to_string();
+    fs::write(format!("{dir}/libgcc_s.so"), "INPUT(-l:libunwind.a)")?;
+    let link = "-Clink-self-contained=yes -Clink-arg=-Wl,-I/lib/ld-musl-x86_64.so.1";
+    let dirs = format!("-Lnative={dir} -Lnative=/lib/x86_64-linux-musl");
+    let flags = format!("-Ctarget-feature=-crt-static {link} {dirs}");
+    Ok([("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags)])
+}
+
+/// Runs the suites of the loopback device on musl, with its dynamic linker.
+pub fn musl() -> Result<()> {
+    setup::ensure(&[Group::Build, Group::Musl])?;
+    cmd!(sh::here(), "rustup target add {MUSL}").quiet().run()?;
+    let test = ["test", "--target", MUSL, "--features", FEATURES];
+    cargo::run_with(&[&test[..], &SUITES].concat(), &dynamic_musl()?)
+}
+
+/// A static and a dynamic program for musl run on the loopback device, and a target that is not
+/// 64-bit Linux fails with one error.
 fn targets() -> Result<()> {
-    const MUSL: &str = "x86_64-unknown-linux-musl";
     const OTHERS: [&str; 2] = ["x86_64-pc-windows-gnu", "i686-unknown-linux-gnu"];
     cmd!(sh::here(), "rustup target add {MUSL} {OTHERS...}")
         .step("Installing the standard library of targets")?;
     let demo = ["run", "--quiet", "--target", MUSL, "--package", "demo", "--bin", "first_steps"];
-    let said = cargo::cargo(&demo)?.text()?;
-    let reason = said.lines().next().unwrap_or_default();
-    ensure!(reason.contains("this program is linked statically"), "{MUSL}: {said}");
-    println!("{MUSL}: {reason}");
+    let reasons = ["this program is linked statically", "Error loading shared library"];
+    for (reason, env) in reasons.into_iter().zip([vec![], dynamic_musl()?.to_vec()]) {
+        let said = cargo::cargo(&demo)?.envs(env).text()?;
+        let first = said.lines().next().unwrap_or_default();
+        ensure!(first.contains(reason), "{MUSL}: {said}");
+        println!("{MUSL}: {first}");
+    }
     for target in OTHERS {
         let check = ["check", "--target", target, "--features", FEATURES];
         let (_, said) = cargo::cargo(&check)?.capture()?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::sh::{self, Next, Run, cmd};
 use crate::{paths, soft_roce, toolchain};
@@ -32,6 +32,8 @@ pub enum Group {
     Fuzz,
     /// To link for aarch64, and run the programs.
     Aarch64,
+    /// To link with musl dynamically, and run the programs.
+    Musl,
 }
 
 impl Group {
@@ -50,6 +52,7 @@ impl Group {
             Self::Valgrind => "valgrind clang binutils",
             Self::Node => "nodejs",
             Self::Fuzz => "g++",
+            Self::Musl => "musl",
             Self::Aarch64 => {
                 "debian-archive-keyring qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
             }
@@ -163,7 +166,7 @@ pub fn cargo_tool(name: &str) -> Result<()> {
 /// Installs everything.
 pub fn main() -> Result<()> {
     use Group::*;
-    ensure(&[Build, Git, Libclang, Guest, Valgrind, Fuzz, Aarch64])?;
+    ensure(&[Build, Git, Libclang, Guest, Valgrind, Fuzz, Aarch64, Musl])?;
     toolchain::nightly()?;
     println!("Packages are installed, {} has miri and rust-src", toolchain::nightly_name());
     println!("Guest kernel {}", soft_roce::kernel()?.release);
@@ -234,9 +237,7 @@ fn wheel() -> Result<PathBuf> {
             .step("Fetching libclang")
             .next("install any libclang up to 15 and name its directory in LIBCLANG_PATH")?;
     }
-    let found = find();
-    ensure!(found.is_some(), "{WHEEL} left no libclang.so in {}", venv.display());
-    found.context("it was looked at")
+    find().with_context(|| format!("{WHEEL} left no libclang.so in {}", venv.display()))
 }
 
 #[cfg(test)]

@@ -93,6 +93,8 @@ enum Part {
     RdmaSys,
     /// Only by name: the suites on aarch64, emulated by qemu-user.
     Aarch64,
+    /// Only by name: the suites on musl, linked dynamically.
+    Musl,
     /// Only by name: rustdoc's search finds the names of the C API, and the names on the porting
     /// pages exist in the versions of the libraries that they state, which are fetched from GitHub.
     Pages,
@@ -105,7 +107,9 @@ impl Part {
     /// Whether it needs another toolchain, or a component that this one lacks.
     fn needs_rustup(self) -> bool {
         match self {
-            Self::Anywhere | Self::Aarch64 | Self::Miri | Self::Ui | Self::Pages => true,
+            Self::Anywhere | Self::Aarch64 | Self::Musl | Self::Miri | Self::Ui | Self::Pages => {
+                true
+            }
             Self::Format | Self::Clippy | Self::Quick => !toolchain::has_tools(),
             _ => false,
         }
@@ -123,16 +127,10 @@ pub const FEATURES: &str = "loopback,tokio,serde,zerocopy,anyhow,eyre,tracing";
 pub const TEST: [&str; 4] = ["test", "--workspace", "--features", FEATURES];
 
 /// The parts that run only by name.
-const BY_NAME: [Part; 8] = [
-    Part::Interop,
-    Part::Kernels,
-    Part::Perftest,
-    Part::Siw,
-    Part::RdmaSys,
-    Part::Aarch64,
-    Part::Pages,
-    Part::Quick,
-];
+const BY_NAME: [Part; 9] = {
+    use Part::*;
+    [Interop, Kernels, Perftest, Siw, RdmaSys, Aarch64, Musl, Pages, Quick]
+};
 
 /// The parts that run in the second process. Together they take as long as the others. Miri is the
 /// first, because it does not wait for a build of the other process: cargo locks its output.
@@ -156,7 +154,7 @@ pub fn main(args: &Args) -> Result<()> {
     // Once, because two would block each other; and for all parts, so that a user without root sees
     // one complete list.
     use Group::*;
-    let groups = [Build, Git, Libclang, Guest, Valgrind, Node];
+    let groups = [Build, Git, Libclang, Guest, Valgrind, Node, Musl];
     setup::ensure_with_rustup("cargo xtask test", &groups)?;
     toolchain::in_stable()?;
     toolchain::nightly()?;
@@ -248,6 +246,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Guest => guest::suites(args.device.as_deref()),
         Part::Interop => guest::interop(args.device.as_deref()),
         Part::Aarch64 => aarch64::suites(),
+        Part::Musl => release::musl(),
         Part::Pages => search().and_then(|()| ported()),
         Part::Quick => quick(),
         Part::Kernels => guest::kernels(args.kernel.as_deref(), args.library),

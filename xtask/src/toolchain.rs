@@ -65,13 +65,8 @@ pub fn nightly() -> Result<()> {
     ensure(nightly_name(), &["miri", "rust-src"])
 }
 
-/// Ensures that this stable is installed.
-pub fn stable(version: &str) -> Result<()> {
-    ensure(version, &[])
-}
-
 /// Installs a toolchain and these components, if they are missing.
-fn ensure(name: &str, components: &[&str]) -> Result<()> {
+pub fn ensure(name: &str, components: &[&str]) -> Result<()> {
     let sh = sh::here();
     let toolchains = cmd!(sh, "rustup toolchain list").text().next(RUSTUP)?;
     let is_there = toolchains.lines().any(|line| is_of(line, name));

@@ -90,6 +90,7 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         all_signaled("signal-all", stub, DEPTH, signal_all_rows()),
         datagram_signaled(stub),
         gather(stub),
+        counted(stub),
         shared(stub),
         selective(stub),
         selective_datagram(stub),
@@ -275,6 +276,36 @@ fn gather(stub: &Stub) -> Family {
         restore: Some(restore::<Gather, Rc, ()>),
         twin,
         rows: rows![safe: sge2 sge4],
+    }
+}
+
+/// The C twins do not count.
+fn counted(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.context.cq(4 * DEPTH).counted().create().expect("a completion queue");
+    let qp = connected::<Counted>(&ground, &cq, DEPTH);
+    let (world, twin) = ground.world(stub, qp, cq);
+    let of = |twin, name, rust| Row { twin, ..row(name, rust) };
+    let rows = vec![
+        of("write", "counted_write", safe::counted::write),
+        of("inline_write", "counted_inline_write", safe::counted::inline_write),
+        of("chain16", "counted_chain16", safe::counted::chain16),
+        of("recv1", "counted_recv1", safe::counted::recv1),
+        of("cycle", "counted_cycle", safe::counted::cycle),
+        Row {
+            after: Some("counted_chain16"),
+            ..of("poll16", "counted_poll16", safe::counted::poll16)
+        },
+    ];
+    Family {
+        name: "signal-all",
+        twins: BOOKS,
+        signal_all: true,
+        holds: false,
+        world: leak(world),
+        restore: Some(restore::<Counted, Rc, ()>),
+        twin,
+        rows,
     }
 }
 

@@ -72,7 +72,7 @@ fn contenders(family: &Family, row: &Row, libraries: &[Library]) -> Result<Vec<C
                 name: format!("{books}@{}", library.name),
                 form: find(&format!("{books}_{}", row.twin))?,
                 before: match (after, row.prime) {
-                    (Some(before), _) => Some(find(&format!("{books}_{}", before.name))?),
+                    (Some(before), _) => Some(find(&format!("{books}_{}", before.twin))?),
                     (None, Some((prime, _))) => Some(find(&format!("{books}_{prime}"))?),
                     (None, None) => None,
                 },

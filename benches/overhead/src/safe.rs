@@ -7,7 +7,7 @@ use proverbs::prelude::*;
 use crate::form::{Checked, Slab, failed_among, failed_with, form, poll_failed, take};
 use crate::posts::{chain, one, posts};
 use crate::twin::MOST;
-use crate::world::Gather;
+use crate::world::{Counted, Gather, World};
 
 posts!(DefaultProfile, Gather);
 
@@ -115,3 +115,22 @@ form! { cycle4(w: All) {
         code => code,
     }
 }}
+
+/// The same with counters for an operator: the profile and the completion queue count.
+pub mod counted {
+    use super::*;
+
+    type All = World<Counted>;
+
+    one! { write(w: All) wr::RdmaWrite::new(take(&w.bufs[0]), w.at) }
+    one! { inline_write(w: All) wr::RdmaWrite::inline(&w.payload, w.at) }
+    chain! { chain16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
+    form! { recv1(w: All) w.qp.post_recv(wr::Recv::new(take(&w.bufs[0]))).code() }
+    form! { poll16(w: All) poll_all!(w) }
+    form! { cycle(w: All) {
+        match w.qp.post_send(wr::RdmaWrite::new(take(&w.bufs[0]), w.at)).code() {
+            0 => poll_one!(w),
+            code => code,
+        }
+    }}
+}

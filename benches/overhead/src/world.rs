@@ -31,6 +31,7 @@ const SIZE: usize = 64;
 
 profile! { pub Caller { entry: Raw, max_send_sge: 4, max_recv_sge: 4 } }
 profile! { pub Chosen { signaling: Selective } }
+profile! { pub Counted { counted: true } }
 profile! { pub Gather { entry: BufList, max_send_sge: 4 } }
 profile! { pub ChosenGather { entry: BufList, max_send_sge: 4, signaling: Selective } }
 

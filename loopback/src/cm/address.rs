@@ -179,6 +179,7 @@ impl State {
         self.check_port(number, at, true)?;
         let id = self.id(number)?;
         (id.phase, id.device, id.local) = (Phase::Bound, device, Some(at));
+        self.cm.ports.insert((at.port(), number));
         Ok(())
     }
 
@@ -195,16 +196,21 @@ impl State {
         Err(libc::EADDRNOTAVAIL)
     }
 
+    /// The ids with this port, and their addresses.
+    fn at_port(&self, port: u16) -> impl Iterator<Item = (u32, &Id, SocketAddr)> {
+        let all = self.cm.ports.range((port, 0)..=(port, u32::MAX)).map(|&(_, number)| number);
+        all.filter_map(|number| {
+            let id = self.cm.ids.get(&number)?;
+            Some((number, id, id.local?))
+        })
+    }
+
     /// Checks that the id may have this port. Two ids may share it if both permit that.
     fn check_port(&self, number: u32, at: SocketAddr, may_share: bool) -> Verb {
         let this = self.cm.ids.get(&number).ok_or(libc::EINVAL)?;
-        for (&other, id) in &self.cm.ids {
-            let Some(theirs) = id.local.filter(|local| local.port() == at.port()) else { continue };
-            // The id of a request has the same port as the listening id.
-            if other == number || id.space != this.space || id.came_by_request {
-                continue;
-            }
-            if is_infiniband(at) != is_infiniband(theirs) {
+        for (other, id, theirs) in self.at_port(at.port()) {
+            let is_apart = id.space != this.space || is_infiniband(at) != is_infiniband(theirs);
+            if other == number || is_apart {
                 continue;
             }
             let both_share = this.options.reuse_addr && id.options.reuse_addr;
@@ -252,6 +258,7 @@ impl State {
         let answers = to.ip().is_multicast()
             || stands_for_any(to.ip())
             || there.is_some_and(|there| self.hear_each_other(device, there));
+        self.cm.ports.insert((local.port(), number));
         let id = self.id(number)?;
         id.local = Some(local);
         if answers {
@@ -267,20 +274,15 @@ impl State {
 
     pub(super) fn resolve_route(&mut self, number: u32) -> Verb {
         let id = self.id_in(number, &[Phase::AddrResolved])?;
-        let (device, remote) = (id.device, id.remote);
+        let (device, to) = (id.device, id.remote.map(|remote| remote.ip()));
+        let (device, to) = device.zip(to).ok_or(libc::EINVAL)?;
         // RoCE finds no network device for this machine's own addresses (`cma.c`,
         // `cma_iboe_set_path_rec_l2_fields`). This was not tried on a kernel with InfiniBand.
-        if remote.is_some_and(|remote| stands_for_any(remote.ip())) {
+        if stands_for_any(to) {
             return Err(libc::ENODEV);
         }
-        let answers = match (device, remote.map(|remote| remote.ip())) {
-            (Some(_), Some(ip)) if ip.is_multicast() => true,
-            (Some(device), Some(ip)) => {
-                self.device_with(ip).is_some_and(|there| self.hear_each_other(device, there))
-            }
-            _ => false,
-        };
-        if answers {
+        let hears = |there| self.hear_each_other(device, there);
+        if to.is_multicast() || self.device_with(to).is_some_and(hears) {
             self.id(number)?.phase = Phase::RouteResolved;
             self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ROUTE_RESOLVED));
         } else {
@@ -305,17 +307,15 @@ impl State {
     pub(super) fn listener_at(&self, space: Space, at: SocketAddr) -> Option<u32> {
         // TCP listens only at the addresses of the loopback interface.
         let is_iwarp = self.world.link == Link::Iwarp;
-        let listens = |id: &Id| {
-            let Some(local) = id.local else { return false };
+        let listens = |&(_, id, local): &(u32, &Id, SocketAddr)| {
             let of_any = stands_for_any(local.ip())
                 && !(is_iwarp && local.ip().is_loopback())
                 && (local.is_ipv4() == at.is_ipv4() || local.is_ipv6() && !id.options.af_only);
             is_infiniband(local) == is_infiniband(at)
                 && id.phase == Phase::Listening
                 && id.space == space
-                && local.port() == at.port()
                 && (of_any || local.ip() == at.ip())
         };
-        self.cm.ids.iter().find(|(_, id)| listens(id)).map(|(&number, _)| number)
+        self.at_port(at.port()).find(listens).map(|(number, ..)| number)
     }
 }

@@ -90,12 +90,8 @@ impl State {
 
     /// Destroys an id with its events. Rejects requests that were not accepted.
     pub(super) fn destroy_id(&mut self, number: u32) -> Verb {
-        if !self.cm.ids.contains_key(&number) {
-            return Err(libc::EINVAL);
-        }
-        for waiting in self.waiting_requests(number) {
-            self.end_id(waiting);
-        }
+        self.cm.ids.get(&number).ok_or(libc::EINVAL)?;
+        self.waiting_requests(number).into_iter().for_each(|waiting| self.end_id(waiting));
         self.end_id(number);
         self.mind_the_unheard();
         Ok(())
@@ -112,24 +108,16 @@ impl State {
     /// other objects as well.
     pub(super) fn raise(&mut self, number: u32, kind: Kind::Type, status: c_int) -> bool {
         let Ok(id) = self.id(number) else { return false };
-        if matches!(
-            kind,
-            Kind::RDMA_CM_EVENT_CONNECT_REQUEST
-                | Kind::RDMA_CM_EVENT_MULTICAST_JOIN
-                | Kind::RDMA_CM_EVENT_MULTICAST_ERROR
-                | RDMA_CM_EVENT_USER
-        ) {
-            return false;
-        }
-        let arm = match id.space {
-            Space::Tcp => Arm::Conn(Param::default()),
-            Space::Udp => Arm::Ud { to: Default::default(), qp_num: 0x11 },
+        let arm = match (kind, id.space) {
+            (Kind::RDMA_CM_EVENT_CONNECT_REQUEST | RDMA_CM_EVENT_USER, _) => return false,
+            (Kind::RDMA_CM_EVENT_MULTICAST_JOIN, _) => return false,
+            (Kind::RDMA_CM_EVENT_MULTICAST_ERROR, _) => return false,
+            (_, Space::Tcp) => Arm::Conn(Param::default()),
+            (_, Space::Udp) => Arm::Ud { to: Default::default(), qp_num: 0x11 },
         };
         self.cm.bring(Event::of(number, kind).status(status).arm(arm));
-        if kind == Kind::RDMA_CM_EVENT_DEVICE_REMOVAL {
-            if let Some(id) = self.cm.ids.get_mut(&number) {
-                id.phase = Phase::Removed;
-            }
+        if let (Kind::RDMA_CM_EVENT_DEVICE_REMOVAL, Ok(id)) = (kind, self.id(number)) {
+            id.phase = Phase::Removed;
         }
         true
     }
@@ -137,7 +125,9 @@ impl State {
     pub(super) fn end_id(&mut self, number: u32) {
         self.part(number);
         self.forget_events_of(number, |_| true);
-        self.cm.ids.remove(&number);
+        if let Some(Id { local: Some(local), .. }) = self.cm.ids.remove(&number) {
+            self.cm.ports.remove(&(local.port(), number));
+        }
     }
 
     pub(super) fn destroy_event_channel(&mut self, number: u32) {
@@ -163,9 +153,7 @@ impl State {
             }
         }
         for number in ids {
-            if let Some(id) = self.cm.ids.get_mut(&number) {
-                id.phase = Phase::Removed;
-            }
+            _ = self.id(number).map(|id| id.phase = Phase::Removed);
         }
         self.cm.removed.insert(device);
         self.mind_the_unheard();

@@ -134,12 +134,8 @@ impl State {
     /// Linux leaves their ids behind, where no program finds them (R16.21).
     fn migrate_id(&mut self, number: u32, to: u32) -> Verb {
         self.id(number)?;
-        if !self.cm.channels.contains_key(&to) {
-            return Err(libc::EINVAL);
-        }
-        for waiting in self.waiting_requests(number) {
-            self.end_id(waiting);
-        }
+        self.cm.channels.get(&to).ok_or(libc::EINVAL)?;
+        self.waiting_requests(number).into_iter().for_each(|waiting| self.end_id(waiting));
         let from = std::mem::replace(&mut self.id(number)?.channel, to);
         if let Some(channel) = self.cm.channels.get_mut(&from) {
             let (moved, others) = channel.events.drain(..).partition(|event| event.id == number);

@@ -16,6 +16,8 @@ use proverbs_sys::types::raw::{rdma_cm_event_type as Kind, rdma_cm_id, rdma_port
 pub(crate) struct Cm {
     pub(crate) channels: BTreeMap<u32, Channel>,
     pub(crate) ids: BTreeMap<u32, Id>,
+    /// The port of each bound id, and the id. (The id of a request shares its listener's port.)
+    pub(crate) ports: BTreeSet<(u16, u32)>,
     /// Requests that a full backlog dropped, in order.
     pub(crate) unheard: Vec<Unheard>,
     /// The last port given to an id that requested any port.

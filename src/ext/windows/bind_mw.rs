@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{BindsTo, BindsWindows, MemoryWindow, REMOTE, RIGHTS, Revocable, WindowEntry};
-use crate::allows::{Allows, call};
+use crate::allows::{Allows, RuledBy, call};
+use crate::memory::opaque::Opaque;
 use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
@@ -89,7 +90,7 @@ pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfence
 impl<A: Access> BindMw<A> {
     /// Binds `window` to the bytes `range` of `region` only ([R6.11](crate::guide::rules#r6-11)).
     /// The rights of the key of the region do not matter, but its memory must be writable for a
-    /// window that peers write.
+    /// window that peers write. The region can be in [`Opaque`](crate::memory::Opaque) memory.
     ///
     /// # Errors
     /// [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch) if the region belongs to another
@@ -113,8 +114,16 @@ impl<A: Access> BindMw<A> {
 }
 
 allows! {
-    [A: BindsTo<R>, R: BindsWindows, M: Memory<Protection: RegistersAs<A>>] MemoryRegion<R, M>:
-        BindWindow<A>;
+    [A: BindsTo<R>, R: BindsWindows, M: RuledBy<call::BindWindow<A>, Part: RegistersAs<A>>]
+        MemoryRegion<R, M>: BindWindow<A>;
+}
+
+impl<A, M: Memory> RuledBy<call::BindWindow<A>> for M {
+    type Part = M::Protection;
+}
+// Its contract names all writes that the region's rights allow, and all rights include LOCAL_WRITE.
+impl<A, K, P> RuledBy<call::BindWindow<A>> for Opaque<K, P> {
+    type Part = P;
 }
 
 /// The range that a window with the rights `A` is bound to, if it is valid.

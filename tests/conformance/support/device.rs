@@ -174,10 +174,10 @@ impl Device {
     }
 }
 
-/// The text of an error. Miri has its own texts for errnos; they are replaced by the C library's.
+/// The text of an error. Miri and musl have their own texts for errnos; glibc's replace them.
 pub fn said(error: &dyn std::fmt::Display) -> String {
     let mut text = error.to_string();
-    if cfg!(miri) {
+    if cfg!(any(miri, not(target_env = "gnu"))) {
         let words = [
             (12, "Cannot allocate memory"),
             (16, "Device or resource busy"),

@@ -148,10 +148,8 @@ impl World {
     /// The device rejects no creation: the crate knows which objects belong together.
     pub fn made<T>(&self, made: Result<T, proverbs::Error>) -> Option<T> {
         const EINVAL: i32 = 22;
-        if let Err(error) = &made
-            && error.errno() == Some(EINVAL)
-            && !self.is_broken()
-        {
+        let rejected = made.as_ref().err().filter(|error| error.errno() == Some(EINVAL));
+        if let Some(error) = rejected.filter(|_| !self.is_broken()) {
             self.complain(format!("the device rejected a request that the crate allows: {error}"));
         }
         made.ok()

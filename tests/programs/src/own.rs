@@ -162,10 +162,9 @@ impl Drop for Kept {
     /// A panic out of here would end the process; a planned one is ignored.
     fn drop(&mut self) {
         for value in self.0.drain(..) {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value)))
-                && !is_planned(&*payload)
-            {
-                resume_unwind(payload);
+            match catch_unwind(AssertUnwindSafe(|| drop(value))) {
+                Err(payload) if !is_planned(&*payload) => resume_unwind(payload),
+                _ => {}
             }
         }
     }
