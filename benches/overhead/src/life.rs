@@ -40,6 +40,8 @@ pub struct Life {
 pub struct Ready {
     pub send: Option<Prepared<wr::Send, Placeholder>>,
     pub write: Option<Prepared<wr::RdmaWrite, Placeholder>>,
+    pub read: Option<Prepared<wr::RdmaRead, Placeholder>>,
+    pub faa: Option<Prepared<wr::FetchAndAdd, Placeholder>>,
     pub inline_send: Option<Prepared<wr::Send, [u8; PAYLOAD]>>,
 }
 
@@ -48,6 +50,7 @@ pub struct Datagrams {
     pub qp: QueuePair<Ud, Rts>,
     pub cq: CompletionQueue,
     pub to: [wr::Destination; 64],
+    pub ready: [Prepared<wr::Send, Placeholder, wr::Datagram>; 64],
     pub slots: [Option<Buf>; 16],
 }
 
@@ -57,6 +60,9 @@ pub struct Ring {
     pub cq: CompletionQueue,
     pub at: RemoteSpan<ToWrite>,
     pub slots: [Option<Buf>; 16],
+    /// A second queue pair.
+    pub other: QueuePair<Rc, Rts, Chosen>,
+    pub bufs: Vec<Buf>,
 }
 
 #[cold]
@@ -79,10 +85,10 @@ pub fn missing() -> c_int {
     black_box(-3)
 }
 
-type Done = Result<(), c_int>;
+pub type Done = Result<(), c_int>;
 
 #[inline(always)]
-fn posted(posted: Result<(), PostError<Buf>>) -> Done {
+pub fn posted(posted: Result<(), PostError<Buf>>) -> Done {
     posted.map_err(refused)
 }
 
@@ -95,7 +101,7 @@ pub fn code(result: Done) -> c_int {
 }
 
 #[inline(always)]
-fn first(slots: &mut [Option<Buf>]) -> Result<Buf, c_int> {
+pub fn first(slots: &mut [Option<Buf>]) -> Result<Buf, c_int> {
     slots[0].take().ok_or_else(missing)
 }
 
@@ -116,7 +122,7 @@ fn selective(completion: Completion<'_, Buf>) -> c_int {
 
 /// The buffer of one completion.
 #[inline(always)]
-fn back(cq: &mut CompletionQueue) -> Result<Buf, c_int> {
+pub fn back(cq: &mut CompletionQueue) -> Result<Buf, c_int> {
     let completion = cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
     if completion.status().is_err() {
         return Err(missing());

@@ -7,17 +7,19 @@ use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 use proverbs::raw::AsRaw;
 
+use super::best::ONE;
 use super::{Family, Row, leak, row};
 use crate::c::ibv_sge;
 use crate::life::ROUNDS;
 use crate::stub::Stub;
-use crate::twin::Twin;
+use crate::twin::{Twin, TwinEnd, TwinRemote};
 use crate::wake::{Direct, Session, Sleeper, Timed};
 use crate::world::*;
 
 /// The forms of `wake`, as the stub calls them.
 mod forms {
     use crate::form::form;
+    use crate::life::ROUNDS;
     use crate::wake::{Session, Sleeper, Timed, code, timed, wake};
 
     form! { wake1(life: Sleeper) code(wake::<1>(life)) }
@@ -26,6 +28,10 @@ mod forms {
     form! { timed16(life: Timed) code(timed::<16>(life)) }
     form! { session1(life: Session) code(crate::wake::session1(life)) }
     form! { session4(life: Session) code(crate::wake::session4(life)) }
+    form! { timed1s(life: Timed) code((0..ROUNDS).try_for_each(|_| timed::<1>(life))) }
+    form! { timed16s(life: Timed) code((0..ROUNDS).try_for_each(|_| timed::<16>(life))) }
+    form! { session1s(life: Session) code((0..ROUNDS).try_for_each(|_| crate::wake::session1(life))) }
+    form! { session4s(life: Session) code((0..ROUNDS).try_for_each(|_| crate::wake::session4(life))) }
 }
 
 pub(super) fn wakes(stub: &Stub) -> Family {
@@ -39,7 +45,7 @@ pub(super) fn wakes(stub: &Stub) -> Family {
     let row = |name, rust| Row { items: ROUNDS, ..row(name, rust) };
     Family {
         name: "wake",
-        twins: &["c0", "c2"],
+        twins: ONE,
         signal_all: true,
         holds: true,
         world: leak(Sleeper { channel, qp, cq, at, bufs }),
@@ -49,29 +55,39 @@ pub(super) fn wakes(stub: &Stub) -> Family {
     }
 }
 
-pub(super) fn timed() -> Family {
+pub(super) fn timed() -> [Family; 2] {
     let ground = Ground::of_stub();
     let cq =
         ground.context.cq(4 * DEPTH).fields().create().expect("a completion queue with a clock");
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
     let (twin, at, bufs) = one_element_each(ground);
+    twin.ends[0] = TwinEnd::of(&qp);
     (twin.qp, twin.timed) = (qp.as_raw().cast(), cq.as_raw().cast());
     let rows =
         vec![row("timed1", forms::timed1), Row { items: 16, ..row("timed16", forms::timed16) }];
-    extended("extended", leak(Timed { qp, cq, at, bufs }), twin, rows)
+    let loops = vec![
+        Row { items: ROUNDS, ..row("timed1", forms::timed1s) },
+        Row { items: 16 * ROUNDS, ..row("timed16", forms::timed16s) },
+    ];
+    extended("extended", leak(Timed { qp, cq, at, bufs }), twin, rows).and_one(loops)
 }
 
-pub(super) fn sessions() -> Family {
+pub(super) fn sessions() -> [Family; 2] {
     let ground = Ground::of_stub();
     let cq = ground.cq();
     let qp = connected::<Direct>(&ground, &cq, 1024);
     let (twin, at, bufs) = one_element_each(ground);
+    twin.ends[0] = TwinEnd::of(&qp);
     (twin.qp, twin.cq) = (qp.as_raw().cast(), cq.as_raw().cast());
     let rows = vec![
         row("session1", forms::session1),
         Row { items: 4, ..row("session4", forms::session4) },
     ];
-    extended("session", leak(Session { qp, cq, at, bufs }), twin, rows)
+    let loops = vec![
+        Row { items: ROUNDS, ..row("session1", forms::session1s) },
+        Row { items: 4 * ROUNDS, ..row("session4", forms::session4s) },
+    ];
+    extended("session", leak(Session { qp, cq, at, bufs }), twin, rows).and_one(loops)
 }
 
 /// C and Rust post WRITEs of one buffer each, to the same place. The ground is kept.
@@ -82,7 +98,7 @@ fn one_element_each<const N: usize>(
     let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
     let twin = Twin::new([none; crate::twin::MOST], ground.addresses(&bufs), DEPTH);
     let remote = ground.remote();
-    (twin.to.addr, twin.to.rkey) = (remote.addr(), remote.rkey());
+    twin.to = TwinRemote { addr: remote.addr(), rkey: remote.rkey(), len: remote.len() as u32 };
     let mut bufs = bufs.into_iter().map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
     let some = std::array::from_fn(|_| bufs.next().expect("32 buffers"));
     mem::forget((ground, bufs));
