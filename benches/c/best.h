@@ -142,7 +142,8 @@ LOOP(read, emit_read, {
 	WRONG(asked > b->capacity)
 	b->sge.length = asked;
 })
-LOOP(cas, emit_cas, {
+LOOP(cas, emit_cas, b->sge.length = 8;)
+LOOP(new_cas, emit_cas, {
 	b->sge.length = 8;
 	wr.wr.atomic.compare_add = i + k;
 	wr.wr.atomic.swap = i + k + 1;
@@ -266,6 +267,31 @@ int FORM(echo)(struct env *e)
 	return 0;
 }
 
+/* The same with one message in flight. */
+int FORM(echo_one)(struct env *e)
+{
+	const uint32_t pd = e->ends->pd;
+	SEND_OF(send, emit_send)
+	RECEIVE_OF(recv)
+
+	for (int i = 0; i < ROUNDS; i++) {
+		POLL_ONE(wc)
+		struct buf *b = BUF(&wc);
+
+		HOME(b)
+		if (wc.opcode & IBV_WC_RECV) {
+			REFUND(END(b), RECEIVE, 1)
+			WRONG(wc.byte_len - 1 >= b->capacity)
+			b->sge.length = wc.byte_len;
+			TRY(FORM(post)(e, END(b), &send, b, pd));
+		} else {
+			REFUND(END(b), SEND, 1)
+			TRY(FORM(receive)(e, END(b), &recv, b, pd, 0));
+		}
+	}
+	return 0;
+}
+
 /* A client: posts a receive and a request, and waits for both completions. */
 int FORM(rpc)(struct env *e)
 {
@@ -283,21 +309,20 @@ int FORM(rpc)(struct env *e)
 		TRY(FORM(receive)(e, e->ends, &recv, answer, pd, 0));
 		TRY(FORM(post)(e, e->ends, &send, request, pd));
 		do {
-			EACH(at)
-				struct buf *b = BUF(at);
+			POLL_ONE(wc)
+			struct buf *b = BUF(&wc);
 
-				HOME(b)
-				out--;
-				if (at->opcode & IBV_WC_RECV) {
-					REFUND(END(b), RECEIVE, 1)
-					WRONG(at->byte_len > b->capacity)
-					sum += at->byte_len;
-					answer = b;
-				} else {
-					REFUND(END(b), SEND, 1)
-					request = b;
-				}
-			NEXT(at);
+			HOME(b)
+			out--;
+			if (wc.opcode & IBV_WC_RECV) {
+				REFUND(END(b), RECEIVE, 1)
+				WRONG(wc.byte_len > b->capacity)
+				sum += wc.byte_len;
+				answer = b;
+			} else {
+				REFUND(END(b), SEND, 1)
+				request = b;
+			}
 		} while (out);
 	}
 	seen = sum;

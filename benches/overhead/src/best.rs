@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::hint::black_box;
 
 use proverbs::completion::GRH_LEN;
-use proverbs::memory::{Entry, OpenBuf, Owned, ToWrite};
+use proverbs::memory::{Entry, OpenBuf, ToWrite};
 use proverbs::prelude::*;
 use proverbs::wr::{Placeholder, Prepared};
 
@@ -22,25 +22,18 @@ fn refused<E: Entry>(error: PostError<E>) -> c_int {
     black_box(-1)
 }
 
-/// Takes all completions of one poll.
-#[inline(always)]
-fn each<E: Owned>(
-    cq: &mut CompletionQueue<E>,
-    mut one: impl FnMut(u32, Option<u32>, E) -> Done,
-) -> Done {
-    let mut done = Ok(());
-    cq.poll().map_err(dead)?.for_each(|completion| {
-        let taken = if completion.status().is_err() {
-            Err(missing())
-        } else {
-            let (from, len) = (completion.qp_num(), completion.byte_len());
-            completion.into_entry().ok_or_else(missing).and_then(|entry| one(from, len, entry))
-        };
-        if taken.is_err() {
-            done = taken;
+/// Takes each completion of one poll: the queue pair's number, the received length, the entry.
+macro_rules! each {
+    ($cq:expr, |$from:pat_param, $len:pat_param, $entry:pat_param| $body:expr) => {
+        for completion in $cq.poll().map_err(dead)? {
+            if completion.status().is_err() {
+                return Err(missing());
+            }
+            let ($from, $len) = (completion.qp_num(), completion.byte_len());
+            let $entry = completion.into_entry().ok_or_else(missing)?;
+            $body?;
         }
-    });
-    done
+    };
 }
 
 /// One prepared work request after the other, on one queue pair or on several in turn.
@@ -70,12 +63,13 @@ in_turn! { write_many write qp other: |wr, buf, round| () }
 in_turn! { full write shallow: |wr, buf, round| () }
 in_turn! { set_len write qp: |wr, buf, round| buf.set_len(8 + round as usize) }
 in_turn! { read read qp: |wr, buf, round| () }
+in_turn! { cas cas qp: |wr, buf, round| () }
 in_turn! { faa faa qp: |wr, buf, round| () }
 in_turn! { faa_many faa qp other: |wr, buf, round| () }
 
 /// Operands that change each time.
 #[inline(always)]
-pub fn cas(life: &mut Life) -> Done {
+pub fn new_cas(life: &mut Life) -> Done {
     let mut buf = first(&mut life.slots)?;
     for round in 0..ROUNDS as u64 {
         let operands = wr::CompareSwap { compare: round, swap: round + 1 };
@@ -94,7 +88,7 @@ pub fn echo<const MANY: bool>(life: &mut Life) -> Done {
     for _ in 0..ROUNDS {
         let Life { qp, other, cq, .. } = life;
         let number = other.qp_num();
-        each(cq, |from, len, mut buf| {
+        each!(cq, |from, len, mut buf| {
             let qp = if MANY && from == number { &mut *other } else { &mut *qp };
             if let Some(len) = len {
                 buf.set_len(len as usize);
@@ -102,7 +96,29 @@ pub fn echo<const MANY: bool>(life: &mut Life) -> Done {
             } else {
                 posted(qp.post_recv(wr::Recv::new(buf)))
             }
-        })?;
+        });
+    }
+    life.ready.send = Some(send);
+    Ok(())
+}
+
+/// The same with one message in flight.
+#[inline(always)]
+pub fn echo_one(life: &mut Life) -> Done {
+    let mut send = life.ready.send.take().ok_or_else(missing)?;
+    for _ in 0..ROUNDS {
+        let completion = life.cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
+        if completion.status().is_err() {
+            return Err(missing());
+        }
+        let arrived = completion.byte_len();
+        let mut buf = completion.into_entry().ok_or_else(missing)?;
+        if let Some(len) = arrived {
+            buf.set_len(len as usize);
+            posted(life.qp.post_prepared(&mut send, buf))?;
+        } else {
+            posted(life.qp.post_recv(wr::Recv::new(buf)))?;
+        }
     }
     life.ready.send = Some(send);
     Ok(())
@@ -129,38 +145,22 @@ pub fn rpc(life: &mut Life) -> Done {
         posted(life.qp.post_prepared(&mut send, request.take().ok_or_else(missing)?))?;
         let mut out = 2;
         while out > 0 {
-            for completion in life.cq.poll().map_err(dead)? {
-                if completion.status().is_err() {
-                    return Err(missing());
-                }
-                out -= 1;
-                if let Some(len) = completion.byte_len() {
-                    sum += u64::from(len);
-                    answer = completion.into_entry();
-                } else {
-                    request = completion.into_entry();
-                }
+            let Some(completion) = life.cq.poll_one().map_err(dead)? else { continue };
+            if completion.status().is_err() {
+                return Err(missing());
+            }
+            out -= 1;
+            if let Some(len) = completion.byte_len() {
+                sum += u64::from(len);
+                answer = completion.into_entry();
+            } else {
+                request = completion.into_entry();
             }
         }
     }
     black_box(sum);
     (life.slots[0], life.slots[1]) = (answer, request);
     life.ready.send = Some(send);
-    Ok(())
-}
-
-/// Reads each message from the shared receive queue, and posts its buffer as a receive again.
-#[inline(always)]
-pub fn shared(life: &mut Life) -> Done {
-    let mut sum = 0;
-    for _ in 0..ROUNDS {
-        let Life { cq, srq, .. } = life;
-        each(cq, |_, len, buf| {
-            sum += u64::from(len.ok_or_else(missing)?);
-            posted(srq.post_srq_recv(wr::Recv::new(buf)))
-        })?;
-    }
-    black_box(sum);
     Ok(())
 }
 
@@ -171,10 +171,13 @@ pub fn stream(life: &mut Life) -> Done {
     let mut sum = 0;
     for _ in 0..ROUNDS {
         let mut list = life.qp.recv_list(&mut slots);
-        each(&mut life.cq, |_, len, buf| {
-            sum += u64::from(len.ok_or_else(missing)?);
-            posted(list.push(wr::Recv::new(buf)))
-        })?;
+        for completion in life.cq.poll().map_err(dead)? {
+            if completion.status().is_err() {
+                return Err(missing());
+            }
+            sum += completion.byte_len().unwrap_or(0);
+            posted(list.push(wr::Recv::new(completion.into_entry().ok_or_else(missing)?)))?;
+        }
         posted(list.post())?;
     }
     black_box(sum);
@@ -187,7 +190,7 @@ pub fn datagrams(life: &mut Datagrams) -> Done {
     let mut sum = 0;
     for round in 0..ROUNDS as usize {
         let Datagrams { cq, qp, ready, .. } = life;
-        each(cq, |_, len, buf| {
+        each!(cq, |_, len, buf| {
             if let Some(len) = len {
                 if len as usize > GRH_LEN {
                     sum += buf.get(GRH_LEN).map_or(0, |&byte| u64::from(byte));
@@ -196,7 +199,7 @@ pub fn datagrams(life: &mut Datagrams) -> Done {
             } else {
                 posted(qp.post_prepared(&mut ready[round % 64], buf))
             }
-        })?;
+        });
     }
     black_box(sum);
     Ok(())
@@ -233,23 +236,26 @@ chain4! { chain4_many qp other }
 /// WRITEs whose number is known at run time, with one completion.
 #[inline(always)]
 pub fn list(life: &mut Ring) -> Done {
-    let mut bufs: Vec<Buf> = std::mem::take(&mut life.bufs);
-    bufs.extend(life.slots[..4].iter_mut().filter_map(Option::take));
+    let bufs = life.slots.get_mut(..life.count).ok_or_else(missing)?;
     let mut slots = SendSlots::<16>::new();
     let at = life.at;
     for _ in 0..ROUNDS {
         let mut list = life.qp.send_list(&mut slots);
-        posted(list.extend(bufs.drain(..).map(|buf| wr::RdmaWrite::new(buf, at))))?;
+        let taken = bufs.iter_mut().map(|buf| buf.take().expect("it is back"));
+        posted(list.extend(taken.map(|buf| wr::RdmaWrite::new(buf, at))))?;
         posted(list.post())?;
         let completion = life.cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
         let done = life.qp.complete(completion).map_err(|_| missing())?;
         if done.status.is_err() {
             return Err(missing());
         }
-        done.released.for_each(|buf| bufs.push(buf));
+        let mut free = bufs.iter_mut();
+        done.released.for_each(|buf| {
+            if let Some(slot) = free.next() {
+                *slot = Some(buf);
+            }
+        });
     }
-    life.slots.iter_mut().zip(bufs.drain(..)).for_each(|(slot, buf)| *slot = Some(buf));
-    life.bufs = bufs;
     Ok(())
 }
 
@@ -348,7 +354,7 @@ pub fn table(it: &mut Table) -> Done {
     const PIECE: usize = 64;
     for _ in 0..ROUNDS {
         let Table { cq, qp, send, spare, .. } = it;
-        each(cq, |_, _, entry| match entry {
+        each!(cq, |_, _, entry| match entry {
             AnyBuf::Buf(request) => {
                 let number = request.first_chunk().ok_or_else(missing)?;
                 let number = u32::from_ne_bytes(*number) as usize;
@@ -362,7 +368,7 @@ pub fn table(it: &mut Table) -> Done {
                 Ok(())
             }
             _ => Err(missing()),
-        })?;
+        });
     }
     Ok(())
 }

@@ -41,6 +41,7 @@ pub struct Ready {
     pub send: Option<Prepared<wr::Send, Placeholder>>,
     pub write: Option<Prepared<wr::RdmaWrite, Placeholder>>,
     pub read: Option<Prepared<wr::RdmaRead, Placeholder>>,
+    pub cas: Option<Prepared<wr::CmpAndSwp, Placeholder>>,
     pub faa: Option<Prepared<wr::FetchAndAdd, Placeholder>>,
     pub inline_send: Option<Prepared<wr::Send, [u8; PAYLOAD]>>,
 }
@@ -62,7 +63,8 @@ pub struct Ring {
     pub slots: [Option<Buf>; 16],
     /// A second queue pair.
     pub other: QueuePair<Rc, Rts, Chosen>,
-    pub bufs: Vec<Buf>,
+    /// The length of a list.
+    pub count: usize,
 }
 
 #[cold]

@@ -20,7 +20,8 @@ fn line(row: &Row) -> String {
         let [gcc, clang] = ["gcc", "clang"].map(|compiler| show(row.best(form, compiler)));
         format!("{form} {gcc} / {clang}")
     };
-    let forms: &[&str] = if row.keeps_books() { &["c0", "c1", "c2", "c3"] } else { &["idiom", "fast"] };
+    let forms: &[&str] =
+        if row.keeps_books() { &["c0", "c1", "c2", "c3"] } else { &["idiom", "fast"] };
     let there = forms.iter().filter(|form| row.best(form, "").is_some());
     let c: Vec<String> = there.map(|form| pair(form)).collect();
     let rust: Vec<String> =
@@ -52,12 +53,13 @@ const IN_README: [(&str, &str); 7] = [
 ];
 
 /// Rows of whole loops, and their names in the README.
-const LOOPS: [(&str, &str); 25] = [
+const LOOPS: [(&str, &str); 26] = [
     ("one/write", "WRITE"),
     ("one/set_len", "WRITE of varying length"),
     ("one/full", "WRITE, a queue that is kept full"),
     ("one/read", "READ"),
     ("one/cas", "compare-and-swap"),
+    ("one/new_cas", "compare-and-swap, new operands"),
     ("one/faa", "fetch-and-add"),
     ("one/echo1", "receive, reply from the same buffer"),
     ("one/echo8", "the same, 8 in flight"),
@@ -89,7 +91,8 @@ pub fn readme(rows: &[Row]) -> String {
     .to_owned();
     for (name, label) in IN_README {
         let row = rows.iter().find(|row| row.family == "caller" && row.name == name);
-        let [idiom, fast] = ["idiom", "fast"].map(|form| show(row.and_then(|row| row.best(form, ""))));
+        let [idiom, fast] =
+            ["idiom", "fast"].map(|form| show(row.and_then(|row| row.best(form, ""))));
         let ours = show(row.and_then(Row::ours).map(|(_, count)| count));
         let _ = writeln!(text, "| {label} | {idiom} | {fast} | **{ours}** |");
     }

@@ -30,6 +30,7 @@ mod forms {
     form! { set_len(life: Life) code(best::set_len(life)) }
     form! { read(life: Life) code(best::read(life)) }
     form! { cas(life: Life) code(best::cas(life)) }
+    form! { new_cas(life: Life) code(best::new_cas(life)) }
     form! { faa(life: Life) code(best::faa(life)) }
     form! { faa_many(life: Life) code(best::faa_many(life)) }
     form! { from_pool(life: Life) code(life::pool(life)) }
@@ -39,11 +40,12 @@ mod forms {
     form! { prime16(life: Life) code(life::prime::<16, false>(life)) }
     form! { prime_many(life: Life) code(best::prime_many(life)) }
     form! { prime_shared16(life: Life) code(life::prime::<16, true>(life)) }
+    form! { echo_one(life: Life) code(best::echo_one(life)) }
     form! { echo(life: Life) code(best::echo::<false>(life)) }
     form! { echo_many(life: Life) code(best::echo::<true>(life)) }
     form! { two_queue_pairs(life: Life) code(life::two_queue_pairs(life)) }
     form! { rpc(life: Life) code(best::rpc(life)) }
-    form! { shared(life: Life) code(best::shared(life)) }
+    form! { shared(life: Life) code(life::shared(life)) }
     form! { stream(life: Life) code(best::stream(life)) }
     form! { prime_datagrams(life: Datagrams) code(life::prime_datagrams(life)) }
     form! { datagrams(life: Datagrams) code(best::datagrams(life)) }
@@ -63,7 +65,13 @@ fn one(name: &'static str, rust: Form) -> Row {
     Row { items: ROUNDS, ..row(name, rust) }
 }
 
-fn primed(name: &'static str, twin: &'static str, rust: Form, prime: (&'static str, Form), n: u32) -> Row {
+fn primed(
+    name: &'static str,
+    twin: &'static str,
+    rust: Form,
+    prime: (&'static str, Form),
+    n: u32,
+) -> Row {
     Row { twin, prime: Some(prime), items: n * ROUNDS, ..row(name, rust) }
 }
 
@@ -74,10 +82,11 @@ pub(super) fn lives(old: Family) -> [Family; 4] {
         Row { twin: "write", ..one("full", full) },
         one("read", read),
         one("cas", cas),
+        one("new_cas", new_cas),
         one("faa", faa),
         one("pool", from_pool),
         one("from_arena", from_arena),
-        primed("echo1", "echo", echo, ("prime1", prime1), 1),
+        primed("echo1", "echo_one", echo_one, ("prime1", prime1), 1),
         primed("echo8", "echo", echo, ("prime8", prime8), 8),
         one("rpc", rpc),
         primed("shared16", "shared", shared, ("prime_shared16", prime_shared16), 16),

@@ -6,8 +6,8 @@ use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::raw::AsRaw;
 
-use super::ready::filled;
 use super::best::ONE;
+use super::ready::filled;
 use super::{Family, Fed, Row, leak, row};
 use crate::c::ibv_sge;
 use crate::life::{self, Life};
@@ -75,8 +75,8 @@ pub(super) fn lives(stub: &Stub) -> Family {
     let addr = buf.as_ptr().expose_provenance() as u64;
     twin.in_arena = TwinBuf::leaked(ibv_sge { addr, length: 64, lkey });
     drop(buf);
-    twin.ends[1] = TwinEnd::of(&other);
-    let World { qp, cq, at, cell, from, mut bufs, .. } = world;
+    (twin.ends[1], twin.add) = (TwinEnd::of(&other), 1);
+    let World { qp, cq, at, cell, from, operands, mut bufs, .. } = world;
     let slots = slots(&mut bufs);
     // The pool then returns the same buffer as the C code's stack of free buffers. SAFETY: no slot
     // contains it, and it is taken once.
@@ -93,7 +93,8 @@ pub(super) fn lives(stub: &Stub) -> Family {
         write: Some(filled.write),
         inline_send: Some(filled.inline_send),
         read: Some(wr::RdmaRead::new(wr::Placeholder, from).prepare()),
-        faa: Some(wr::FetchAndAdd::new(wr::Placeholder, cell, ADD).prepare()),
+        cas: Some(wr::CmpAndSwp::new(wr::Placeholder, cell, operands).prepare()),
+        faa: Some(wr::FetchAndAdd::new(wr::Placeholder, cell, 1).prepare()),
     };
     let rows = vec![
         Row { twin: "send", ..living("prepared", prepared) },
@@ -195,13 +196,12 @@ pub(super) fn life_of_rings(stub: &Stub) -> Family {
     twin.ends[1] = TwinEnd::of(&other);
     let World { qp, cq, at, mut bufs, .. } = world;
     let slots = slots(&mut bufs);
-    let bufs = Vec::with_capacity(16);
     Family {
         name: "life",
         twins: ONE,
         signal_all: false,
         holds: false,
-        world: leak(life::Ring { qp, cq, at, slots, other, bufs }),
+        world: leak(life::Ring { qp, cq, at, slots, other, count: 4 }),
         restore: None,
         twin,
         rows: vec![living("chain4", forms::chain4)],
