@@ -462,7 +462,7 @@ INLINE int FORM(listed)(struct env *e, struct end *end, struct ibv_send_wr *wr, 
 	return 0;
 }
 
-#define LISTED(name, count, is_fixed) \
+#define LISTED(name, count) \
 	int FORM(name)(struct env *e) \
 	{ \
 		const uint32_t pd = e->ends->pd, n = count; \
@@ -482,8 +482,8 @@ INLINE int FORM(listed)(struct env *e, struct end *end, struct ibv_send_wr *wr, 
 				TRY(FORM(listed)(e, e->ends + k, wr, n, i + k, pd)); \
 		return 0; \
 	}
-LISTED(chain4, 4, 1)
-LISTED(list4, e->counts[1], 0)
+LISTED(chain4, 4)
+LISTED(list4, e->counts[1])
 
 /* A WRITE of two or four buffers, or of pieces of the region, alone or behind a header. */
 INLINE int FORM(gathered)(struct env *e, int n, int bufs)

@@ -231,6 +231,7 @@ macro_rules! chain4 {
         }
     };
 }
+chain4! { chain4 qp }
 chain4! { chain4_many qp other }
 
 /// WRITEs whose number is known at run time, with one completion.

@@ -118,6 +118,8 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         in_pieces(stub),
         ready(stub),
         wakes(stub),
+        timed(),
+        sessions(),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
         best::gathers(stub),
         best::places(stub),
@@ -126,7 +128,6 @@ pub fn all(stub: &Stub) -> Vec<Family> {
     families.extend(best::lives(lives(stub)));
     families.extend(best::datagrams(life_of_datagrams(stub)));
     families.extend(best::rings(life_of_rings(stub)));
-    families.extend(timed().into_iter().chain(sessions()));
     families
 }
 

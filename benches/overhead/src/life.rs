@@ -411,22 +411,3 @@ pub fn datagrams(life: &mut Datagrams) -> Done {
     black_box(sum);
     Ok(())
 }
-
-/// A chain of four WRITEs, of which the last is signaled. Its completion returns all four buffers.
-#[inline(always)]
-pub fn chain4(life: &mut Ring) -> Done {
-    let [a, b, c, d] = [0, 1, 2, 3].map(|i| life.slots[i].take().ok_or_else(missing));
-    let mut bufs = [a?, b?, c?, d?];
-    for _ in 0..ROUNDS {
-        let [a, b, c, d] = bufs.map(|buf| wr::RdmaWrite::new(buf, life.at));
-        posted(post_send!(life.qp, [a, b, c, d]))?;
-        let completion = life.cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
-        let done = life.qp.complete(completion).map_err(|_| missing())?;
-        if done.status.is_err() {
-            return Err(missing());
-        }
-        bufs = done.released.array().map_err(|_| missing())?;
-    }
-    life.slots.iter_mut().zip(bufs).for_each(|(slot, buf)| *slot = Some(buf));
-    Ok(())
-}

@@ -76,8 +76,8 @@ const LOOPS: [(&str, &str); 26] = [
     ("pieces/list16", "16 pieces in a list"),
     ("one/pool", "a new buffer from the pool each time"),
     ("one/from_arena", "a new buffer from an arena each time"),
-    ("one/timed16", "extended polling with time, 16 per poll"),
-    ("one/session4", "session of 4 WRITEs"),
+    ("extended/timed16", "extended polling with time, 16 per poll"),
+    ("session/session4", "session of 4 WRITEs"),
     ("wake/wake1", "sleep until one WRITE completes"),
     ("wake/wake32", "sleep until 32 WRITEs complete"),
 ];
@@ -104,22 +104,17 @@ pub fn readme(rows: &[Row]) -> String {
     );
     for (name, label) in LOOPS {
         let find = |name: &str| rows.iter().find(|row| row.id() == name);
-        let (one, many) = (find(name), find(&name.replace("one/", "many/")));
-        let many = many.filter(|_| name.starts_with("one/"));
-        let c0 = whole(one.and_then(|row| row.best("c0", "")));
-        let cells = [c0, compared(one), compared(many)];
-        let _ = writeln!(text, "| {label} | {} |", cells.join(" | "));
+        let many = find(&name.replace("one/", "many/")).filter(|_| name.starts_with("one/"));
+        let one = find(name);
+        let c0 = show(one.and_then(|row| row.best("c0", "")).map(f64::round));
+        let _ = writeln!(text, "| {label} | {c0} | {} | {} |", compared(one), compared(many));
     }
     text
-}
-
-fn whole(count: Option<f64>) -> String {
-    count.map_or("-".into(), |count| format!("{count:.0}"))
 }
 
 /// C with the same checks, Rust, and their ratio.
 fn compared(row: Option<&Row>) -> String {
     let (ours, c) = (row.and_then(Row::ours).map(|ours| ours.1), row.and_then(Row::limit));
-    let ratio = ours.zip(c).map_or("-".into(), |(ours, c)| format!("{:.2}", ours / c));
-    format!("{} | **{}** | {ratio}", whole(c), whole(ours))
+    let Some((ours, c)) = ours.zip(c) else { return "- | - | -".into() };
+    format!("{c:.0} | **{ours:.0}** | {:.2}", ours / c)
 }

@@ -49,7 +49,7 @@ mod forms {
     form! { stream(life: Life) code(best::stream(life)) }
     form! { prime_datagrams(life: Datagrams) code(life::prime_datagrams(life)) }
     form! { datagrams(life: Datagrams) code(best::datagrams(life)) }
-    form! { chain4(life: Ring) code(life::chain4(life)) }
+    form! { chain4(life: Ring) code(best::chain4(life)) }
     form! { chain4_many(life: Ring) code(best::chain4_many(life)) }
     form! { list4(life: Ring) code(best::list(life)) }
     form! { gather2(it: Gathers) code(best::gather2(it)) }

@@ -38,7 +38,7 @@ mod forms {
     form! { shared_outcome(life: Life) code(life::shared_outcome(life)) }
     form! { prime_datagrams(life: Datagrams) code(life::prime_datagrams(life)) }
     form! { datagrams(life: Datagrams) code(life::datagrams(life)) }
-    form! { chain4(life: Ring) code(life::chain4(life)) }
+    form! { chain4(life: Ring) code(crate::best::chain4(life)) }
 }
 
 /// A row of `life`.

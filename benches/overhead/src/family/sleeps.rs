@@ -8,7 +8,7 @@ use proverbs::prelude::*;
 use proverbs::raw::AsRaw;
 
 use super::best::ONE;
-use super::{Family, Row, leak, row};
+use super::{Family, Row, leak, looped, row};
 use crate::c::ibv_sge;
 use crate::life::ROUNDS;
 use crate::stub::Stub;
@@ -24,14 +24,10 @@ mod forms {
 
     form! { wake1(life: Sleeper) code(wake::<1>(life)) }
     form! { wake32(life: Sleeper) code(wake::<32>(life)) }
-    form! { timed1(life: Timed) code(timed::<1>(life)) }
-    form! { timed16(life: Timed) code(timed::<16>(life)) }
-    form! { session1(life: Session) code(crate::wake::session1(life)) }
-    form! { session4(life: Session) code(crate::wake::session4(life)) }
-    form! { timed1s(life: Timed) code((0..ROUNDS).try_for_each(|_| timed::<1>(life))) }
-    form! { timed16s(life: Timed) code((0..ROUNDS).try_for_each(|_| timed::<16>(life))) }
-    form! { session1s(life: Session) code((0..ROUNDS).try_for_each(|_| crate::wake::session1(life))) }
-    form! { session4s(life: Session) code((0..ROUNDS).try_for_each(|_| crate::wake::session4(life))) }
+    form! { timed1(life: Timed) code((0..ROUNDS).try_for_each(|_| timed::<1>(life))) }
+    form! { timed16(life: Timed) code((0..ROUNDS).try_for_each(|_| timed::<16>(life))) }
+    form! { session1(life: Session) code((0..ROUNDS).try_for_each(|_| crate::wake::session1(life))) }
+    form! { session4(life: Session) code((0..ROUNDS).try_for_each(|_| crate::wake::session4(life))) }
 }
 
 pub(super) fn wakes(stub: &Stub) -> Family {
@@ -55,7 +51,7 @@ pub(super) fn wakes(stub: &Stub) -> Family {
     }
 }
 
-pub(super) fn timed() -> [Family; 2] {
+pub(super) fn timed() -> Family {
     let ground = Ground::of_stub();
     let cq =
         ground.context.cq(4 * DEPTH).fields().create().expect("a completion queue with a clock");
@@ -63,16 +59,12 @@ pub(super) fn timed() -> [Family; 2] {
     let (twin, at, bufs) = one_element_each(ground);
     twin.ends[0] = TwinEnd::of(&qp);
     (twin.qp, twin.timed) = (qp.as_raw().cast(), cq.as_raw().cast());
-    let rows =
-        vec![row("timed1", forms::timed1), Row { items: 16, ..row("timed16", forms::timed16) }];
-    let loops = vec![
-        Row { items: ROUNDS, ..row("timed1", forms::timed1s) },
-        Row { items: 16 * ROUNDS, ..row("timed16", forms::timed16s) },
-    ];
-    extended("extended", leak(Timed { qp, cq, at, bufs }), twin, rows).and_one(loops)
+    let timed16 = Row { items: 16, ..row("timed16", forms::timed16) };
+    let rows = vec![row("timed1", forms::timed1), timed16];
+    extended("extended", leak(Timed { qp, cq, at, bufs }), twin, rows)
 }
 
-pub(super) fn sessions() -> [Family; 2] {
+pub(super) fn sessions() -> Family {
     let ground = Ground::of_stub();
     let cq = ground.cq();
     let qp = connected::<Direct>(&ground, &cq, 1024);
@@ -83,11 +75,7 @@ pub(super) fn sessions() -> [Family; 2] {
         row("session1", forms::session1),
         Row { items: 4, ..row("session4", forms::session4) },
     ];
-    let loops = vec![
-        Row { items: ROUNDS, ..row("session1", forms::session1s) },
-        Row { items: 4 * ROUNDS, ..row("session4", forms::session4s) },
-    ];
-    extended("session", leak(Session { qp, cq, at, bufs }), twin, rows).and_one(loops)
+    extended("session", leak(Session { qp, cq, at, bufs }), twin, rows)
 }
 
 /// C and Rust post WRITEs of one buffer each, to the same place. The ground is kept.
@@ -105,7 +93,7 @@ fn one_element_each<const N: usize>(
     (twin, remote.write(), some)
 }
 
-/// A family that is compared only with plain C.
+/// A family that does not wait. The rows are loops.
 fn extended(
     name: &'static str,
     world: *mut c_void,
@@ -113,5 +101,5 @@ fn extended(
     rows: Vec<Row>,
 ) -> Family {
     let (signal_all, holds, restore) = (true, false, None);
-    Family { name, twins: &["c0"], signal_all, holds, world, restore, twin, rows }
+    Family { name, twins: ONE, signal_all, holds, world, restore, twin, rows: looped(rows) }
 }
