@@ -15,7 +15,7 @@
  *   ud_send              the handle exists                       compares its name with the table
  *   any post             the work request that failed, if any    bad_wr is NULL unless the provider sets it
  *   a completion         success; a receive or a send            status and opcode
- *   one for a list       is that of the list in flight           the sequence number in its wr_id
+ *   one for a list       belongs to the list in flight           the sequence number in its wr_id
  */
 #include <errno.h>
 #include <string.h>

@@ -349,7 +349,7 @@ int FORM(shared)(struct env *e)
 	return 0;
 }
 
-/* A stream of receives: all that a poll returns are posted again as one list. */
+/* A stream of receives. All buffers of a poll are posted again as one list. */
 int FORM(stream)(struct env *e)
 {
 	const uint32_t pd = e->ends->pd;
@@ -431,7 +431,7 @@ int FORM(datagrams)(struct env *e)
 	return 0;
 }
 
-/* N WRITEs with one completion, which has the number of the list: it is that of the list in flight. */
+/* N WRITEs with one completion, which has the number of the list in flight. */
 INLINE int FORM(listed)(struct env *e, struct end *end, struct ibv_send_wr *wr, uint32_t n, uint32_t seq, uint32_t pd)
 {
 	uint32_t pds = pd, longest = 0, i;

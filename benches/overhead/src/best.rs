@@ -164,7 +164,7 @@ pub fn rpc(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// A stream of receives: all that a poll returns are posted again as one list.
+/// A stream of receives. All buffers of a poll are posted again as one list.
 #[inline(always)]
 pub fn stream(life: &mut Life) -> Done {
     let mut slots = RecvSlots::<16>::new();
