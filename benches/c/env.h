@@ -17,16 +17,30 @@ enum { MOST = 32, PAYLOAD = 16, LONG = 4096, BATCH = 16, SEND = 0, RECEIVE = 1 }
 
 struct queue;
 
+/* A queue pair, for the twins of best.c: the free entries of its send and receive queue. */
+struct end {
+	struct ibv_qp *qp;
+	uint32_t credit[2];
+	uint32_t pd, cap;
+};
+
 /* A buffer. Its address is the wr_id. C0 uses only the first field. */
 struct buf {
 	struct ibv_sge sge;
 	uint32_t capacity;
 	uint32_t pd;
-	/* The counter of the queue that it was posted to last. */
-	uint32_t *counter;
+	union {
+		/* The counter of the queue that it was posted to last. */
+		uint32_t *counter;
+		/* For best.c: the queue pair that it was posted to last. */
+		struct end *end;
+	};
 	struct buf *next;
 	/* That queue's mark, and whether the device owns the buffer. */
 	uint32_t state;
+	/* For best.c: the list of an arena, and the element of a receive. */
+	uint32_t lines;
+	struct ibv_sge whole;
 } __attribute__((aligned(64)));
 
 /* The bookkeeping of one direction of a queue pair. C1 uses only the ring, C2 uses all fields. */
@@ -93,6 +107,9 @@ struct env {
 	struct buf *in_arena;
 	/* A queue that is polled for extra fields. */
 	struct ibv_cq_ex *timed;
+	/* For best.c: the queue pairs, and a region, which is sent in pieces. */
+	struct end ends[2];
+	struct buf *region;
 };
 
 /* The error path of a post, which is not measured. */

@@ -168,8 +168,12 @@ int restore(struct env *e)
 		q[i]->credit = q[i]->cap;
 		q[i]->seen = q[i]->completed;
 	}
+	for (i = 0; i < 2; i++)
+		e->ends[i].credit[SEND] = e->ends[i].credit[RECEIVE] = e->ends[i].cap;
 	for (i = 0; i < MOST; i++)
-		if (e->bufs[i])
+		if (e->bufs[i]) {
 			e->bufs[i]->state &= ~IN_FLIGHT;
+			e->bufs[i]->pd = e->send.pd;
+		}
 	return 0;
 }

@@ -3,7 +3,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "life.h"
+#include "env.h"
+#include "fields.h"
+
+/* The tag of a wr_id without a buffer. */
+enum { NO_BUFFER = 1 };
 
 static struct {
 	struct ibv_send_wr wr;
@@ -88,49 +92,11 @@ INLINE int c2_post_inline(struct env *e)
 	return post(e, &inline_.wr, 1);
 }
 
-/* The wr_id of a work request without a buffer. */
-#define NOTHING_c0(wc)
-#define NOTHING_c2(wc) \
-	if (UNLIKELY(!((wc)->wr_id & NO_BUFFER))) \
-		return failed(wc, NULL, EINVAL); \
-	++*(uint32_t *)(uintptr_t)((wc)->wr_id - NO_BUFFER);
-
-/* One post, and a loop of posts. */
+/* One post. */
 #define TWINS(c) \
 	int c##_ready_send(struct env *e) { return c##_post(e, &send_.wr, e->bufs[0], 0); } \
 	int c##_ready_write(struct env *e) { return c##_post(e, &write_.wr, e->bufs[0], 1); } \
-	int c##_ready_inline_send(struct env *e) { return c##_post_inline(e); } \
-	INLINE int c##_one_by_one(struct env *e, struct ibv_send_wr *wr, int has_end) \
-	{ \
-		struct buf *b = e->bufs[0]; \
-		int i; \
-		for (i = 0; i < ROUNDS; i++) { \
-			struct ibv_wc wc; \
-			int got; \
-			TRY(c##_post(e, wr, b, has_end)); \
-			got = ibv_poll_cq(e->cq, 1, &wc); \
-			if (UNLIKELY(got <= 0 || wc.status)) \
-				return failed(&wc, NULL, got); \
-			TAKE_##c(b, &wc) \
-		} \
-		return 0; \
-	} \
-	int c##_loop_ready_send(struct env *e) { return c##_one_by_one(e, &send_.wr, 0); } \
-	int c##_loop_ready_write(struct env *e) { return c##_one_by_one(e, &write_.wr, 1); } \
-	int c##_loop_ready_inline_send(struct env *e) \
-	{ \
-		int i; \
-		for (i = 0; i < ROUNDS; i++) { \
-			struct ibv_wc wc; \
-			int got; \
-			TRY(c##_post_inline(e)); \
-			got = ibv_poll_cq(e->cq, 1, &wc); \
-			if (UNLIKELY(got <= 0 || wc.status)) \
-				return failed(&wc, NULL, got); \
-			NOTHING_##c(&wc) \
-		} \
-		return 0; \
-	}
+	int c##_ready_inline_send(struct env *e) { return c##_post_inline(e); }
 
 TWINS(c0)
 TWINS(c2)

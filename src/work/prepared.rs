@@ -269,12 +269,11 @@ impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Place
         // SAFETY: the slot is the prepared work request, which is borrowed mutably, and the check
         // has the address handles.
         unsafe {
-            let mut how = (*wr_box).how;
-            // (A READ from an address without a length reads as many bytes as the buffer's length.
-            // Otherwise the use is known here.)
-            if O::USE != Use::Read {
-                how.use_ = O::USE;
-            }
+            // (A READ from an address without a length reads as many bytes as the buffer's length,
+            // like a send. Otherwise the use is known here.)
+            let How { use_, limit } = (*wr_box).how;
+            let is_sized = O::USE != Use::Read || use_ == Use::Read;
+            let how = How { use_: if is_sized { O::USE } else { Use::Send }, limit };
             let emitted: Emitted<E> = self.data.emit(&raw mut (*wr_box).sge, how, check);
             let wr = slot.cast::<ibv_send_wr>();
             (*wr).sg_list = emitted.sges;

@@ -11,6 +11,7 @@ use proverbs::raw::AsRaw;
 use proverbs::transport::Transport;
 
 use crate::c::ibv_sge;
+use crate::life::ROUNDS;
 use crate::stub::{Form, Stub};
 use crate::twin::Twin;
 use crate::world::*;
@@ -24,6 +25,7 @@ macro_rules! rows {
     };
 }
 
+mod best;
 mod lives;
 mod owned;
 mod ready;
@@ -70,11 +72,29 @@ pub struct Family {
     pub rows: Vec<Row>,
 }
 
+impl Family {
+    /// Other rows of the same objects, which are compared with the twins of `best.c`.
+    fn beside(&self, name: &'static str, twins: &'static [&'static str], rows: Vec<Row>) -> Family {
+        Family { name, twins, rows, ..*self }
+    }
+
+    /// The same for one queue pair.
+    fn and_one(self, rows: Vec<Row>) -> [Family; 2] {
+        let one = self.beside("one", best::ONE, rows);
+        [self, one]
+    }
+}
+
 const CALLS: u32 = 8;
 
 fn row(name: &'static str, rust: Form) -> Row {
     let (raw, after, prime) = (None, None, None);
     Row { name, rust, raw, after, prime, calls: CALLS, items: 1, twin: name }
+}
+
+/// Rows whose forms iterate [`ROUNDS`] times.
+fn looped(rows: Vec<Row>) -> Vec<Row> {
+    rows.into_iter().map(|row| Row { items: row.items * ROUNDS, ..row }).collect()
 }
 
 fn leak<W>(world: W) -> *mut c_void {
@@ -83,7 +103,7 @@ fn leak<W>(world: W) -> *mut c_void {
 
 /// Every family, on devices that use the data path of the stub.
 pub fn all(stub: &Stub) -> Vec<Family> {
-    vec![
+    let mut families = vec![
         caller(stub),
         caller_datagram(stub),
         caller_shared(stub),
@@ -95,9 +115,6 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         selective(stub),
         selective_datagram(stub),
         selective_gather(stub),
-        lives(stub),
-        life_of_datagrams(stub),
-        life_of_rings(stub),
         owned(stub),
         in_pieces(stub),
         ready(stub),
@@ -105,7 +122,14 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         timed(),
         sessions(),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
-    ]
+        best::gathers(stub),
+        best::places(stub),
+        best::table(stub),
+    ];
+    families.extend(best::lives(lives(stub)));
+    families.extend(best::datagrams(life_of_datagrams(stub)));
+    families.extend(best::rings(life_of_rings(stub)));
+    families
 }
 
 fn caller(stub: &Stub) -> Family {

@@ -40,6 +40,9 @@ pub struct Life {
 pub struct Ready {
     pub send: Option<Prepared<wr::Send, Placeholder>>,
     pub write: Option<Prepared<wr::RdmaWrite, Placeholder>>,
+    pub read: Option<Prepared<wr::RdmaRead, Placeholder>>,
+    pub cas: Option<Prepared<wr::CmpAndSwp, Placeholder>>,
+    pub faa: Option<Prepared<wr::FetchAndAdd, Placeholder>>,
     pub inline_send: Option<Prepared<wr::Send, [u8; PAYLOAD]>>,
 }
 
@@ -48,6 +51,7 @@ pub struct Datagrams {
     pub qp: QueuePair<Ud, Rts>,
     pub cq: CompletionQueue,
     pub to: [wr::Destination; 64],
+    pub ready: [Prepared<wr::Send, Placeholder, wr::Datagram>; 64],
     pub slots: [Option<Buf>; 16],
 }
 
@@ -57,6 +61,10 @@ pub struct Ring {
     pub cq: CompletionQueue,
     pub at: RemoteSpan<ToWrite>,
     pub slots: [Option<Buf>; 16],
+    /// A second queue pair.
+    pub other: QueuePair<Rc, Rts, Chosen>,
+    /// The length of a list.
+    pub count: usize,
 }
 
 #[cold]
@@ -79,10 +87,10 @@ pub fn missing() -> c_int {
     black_box(-3)
 }
 
-type Done = Result<(), c_int>;
+pub type Done = Result<(), c_int>;
 
 #[inline(always)]
-fn posted(posted: Result<(), PostError<Buf>>) -> Done {
+pub fn posted(posted: Result<(), PostError<Buf>>) -> Done {
     posted.map_err(refused)
 }
 
@@ -95,7 +103,7 @@ pub fn code(result: Done) -> c_int {
 }
 
 #[inline(always)]
-fn first(slots: &mut [Option<Buf>]) -> Result<Buf, c_int> {
+pub fn first(slots: &mut [Option<Buf>]) -> Result<Buf, c_int> {
     slots[0].take().ok_or_else(missing)
 }
 
@@ -116,7 +124,7 @@ fn selective(completion: Completion<'_, Buf>) -> c_int {
 
 /// The buffer of one completion.
 #[inline(always)]
-fn back(cq: &mut CompletionQueue) -> Result<Buf, c_int> {
+pub fn back(cq: &mut CompletionQueue) -> Result<Buf, c_int> {
     let completion = cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
     if completion.status().is_err() {
         return Err(missing());
@@ -401,24 +409,5 @@ pub fn datagrams(life: &mut Datagrams) -> Done {
         }
     }
     black_box(sum);
-    Ok(())
-}
-
-/// A chain of four WRITEs, of which the last is signaled. Its completion returns all four buffers.
-#[inline(always)]
-pub fn chain4(life: &mut Ring) -> Done {
-    let [a, b, c, d] = [0, 1, 2, 3].map(|i| life.slots[i].take().ok_or_else(missing));
-    let mut bufs = [a?, b?, c?, d?];
-    for _ in 0..ROUNDS {
-        let [a, b, c, d] = bufs.map(|buf| wr::RdmaWrite::new(buf, life.at));
-        posted(post_send!(life.qp, [a, b, c, d]))?;
-        let completion = life.cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
-        let done = life.qp.complete(completion).map_err(|_| missing())?;
-        if done.status.is_err() {
-            return Err(missing());
-        }
-        bufs = done.released.array().map_err(|_| missing())?;
-    }
-    life.slots.iter_mut().zip(bufs).for_each(|(slot, buf)| *slot = Some(buf));
     Ok(())
 }

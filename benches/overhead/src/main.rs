@@ -6,6 +6,7 @@
 //! operations of `growth` instead. `cargo xtask overhead` and `cargo xtask growth` build the shared
 //! objects, run this, and print the tables.
 
+mod best;
 mod family;
 mod form;
 mod growth;

@@ -107,11 +107,3 @@ pub fn list16(it: &mut Pieces) -> Done {
     it.list = back(&mut it.cq)?;
     Ok(())
 }
-
-#[inline(always)]
-pub fn code(result: Done) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(code) => code,
-    }
-}

@@ -69,7 +69,8 @@ fn contenders(family: &Family, row: &Row, libraries: &[Library]) -> Result<Vec<C
         };
         for books in family.twins {
             all.push(Contender {
-                name: format!("{books}@{}", library.name),
+                // `c2_one` is C2.
+                name: format!("{}@{}", books.split('_').next().unwrap_or(books), library.name),
                 form: find(&format!("{books}_{}", row.twin))?,
                 before: match (after, row.prime) {
                     (Some(before), _) => Some(find(&format!("{books}_{}", before.twin))?),

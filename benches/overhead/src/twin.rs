@@ -3,6 +3,10 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use proverbs::prelude::*;
+use proverbs::raw::AsRaw;
+use proverbs::transport::Transport;
+
 use crate::c::{ibv_ah, ibv_cq, ibv_qp, ibv_sge, ibv_srq};
 use crate::own::LONG;
 
@@ -16,8 +20,10 @@ pub struct TwinBuf {
     pub capacity: u32,
     pub pd: u32,
     counter: *mut u32,
-    next: *mut c_void,
+    next: *mut TwinBuf,
     state: u32,
+    lines: u32,
+    whole: ibv_sge,
 }
 
 impl TwinBuf {
@@ -25,7 +31,8 @@ impl TwinBuf {
     pub fn leaked(sge: ibv_sge) -> *mut TwinBuf {
         let (capacity, next) = (sge.length, ptr::null_mut());
         let counter = ptr::null_mut();
-        let buf = TwinBuf { sge, capacity, pd: 1, counter, next, state: NOBODY };
+        let (pd, state, lines, whole) = (1, NOBODY, 0, sge);
+        let buf = TwinBuf { sge, capacity, pd, counter, next, state, lines, whole };
         ptr::from_mut(Box::leak(Box::new(buf)))
     }
 }
@@ -37,6 +44,22 @@ pub struct TwinRemote {
     pub addr: u64,
     pub rkey: u32,
     pub len: u32,
+}
+
+/// `struct end`.
+#[repr(C)]
+pub struct TwinEnd {
+    qp: *mut ibv_qp,
+    credit: [u32; 2],
+    pd: u32,
+    cap: u32,
+}
+
+impl TwinEnd {
+    pub fn of<T: Transport, P: Profile>(qp: &QueuePair<T, Rts, P>) -> Self {
+        let cap = qp.depth().send;
+        TwinEnd { qp: qp.as_raw().cast(), credit: [cap; 2], pd: 1, cap }
+    }
 }
 
 /// The state of a buffer that no queue has used: type tags never have this bit.
@@ -120,6 +143,10 @@ pub struct Twin {
     pub in_arena: *mut TwinBuf,
     /// A queue that is polled for extra fields.
     pub timed: *mut c_void,
+    /// The queue pairs of `best.c`.
+    pub ends: [TwinEnd; 2],
+    /// A region that is sent in pieces.
+    pub region: *mut TwinBuf,
 }
 
 impl TwinQueue {
@@ -156,6 +183,10 @@ impl Twin {
     /// Created with the gather elements and the buffers.
     pub fn new(pieces: [ibv_sge; MOST], bufs: [ibv_sge; MOST], depth: u32) -> &'static mut Twin {
         let bufs = bufs.map(TwinBuf::leaked);
+        for pair in bufs[..16].windows(2) {
+            // SAFETY: the buffers were just leaked, and nothing else uses them.
+            unsafe { (*pair[0]).next = pair[1] };
+        }
         Box::leak(Box::new(Twin {
             qp: ptr::null_mut(),
             cq: ptr::null_mut(),
@@ -192,6 +223,8 @@ impl Twin {
             bytes: [0; LONG],
             in_arena: ptr::null_mut(),
             timed: ptr::null_mut(),
+            ends: [0, 1].map(|_| TwinEnd { qp: ptr::null_mut(), credit: [0; 2], pd: 1, cap: 0 }),
+            region: ptr::null_mut(),
         }))
     }
 }

@@ -12,7 +12,7 @@ use proverbs::transport::Transport;
 
 use crate::c::ibv_sge;
 use crate::stub::Stub;
-use crate::twin::{MOST, PAYLOAD, Twin, TwinRemote};
+use crate::twin::{MOST, PAYLOAD, Twin, TwinEnd, TwinRemote};
 
 pub const IMM: u32 = 0x1234_5678;
 pub const COMPARE: u64 = 11;
@@ -133,6 +133,7 @@ impl Ground {
         let twin = Twin::new(self.pieces(), self.addresses(&world.bufs), depth);
         twin.qp = world.qp.as_raw().cast();
         twin.cq = world.cq.as_raw().cast();
+        twin.ends[0] = TwinEnd::of(&world.qp);
         let (addr, rkey) = (remote.addr(), remote.rkey());
         let remote = |len| TwinRemote { addr, rkey, len: len as u32 };
         (twin.to, twin.from, twin.cell) = (remote(MOST * SIZE), remote(SIZE), remote(8));

@@ -20,7 +20,8 @@ fn line(row: &Row) -> String {
         let [gcc, clang] = ["gcc", "clang"].map(|compiler| show(row.best(form, compiler)));
         format!("{form} {gcc} / {clang}")
     };
-    let forms: &[&str] = if row.keeps_books() { &["c0", "c1", "c2"] } else { &["idiom", "fast"] };
+    let forms: &[&str] =
+        if row.keeps_books() { &["c0", "c1", "c2", "c3"] } else { &["idiom", "fast"] };
     let there = forms.iter().filter(|form| row.best(form, "").is_some());
     let c: Vec<String> = there.map(|form| pair(form)).collect();
     let rust: Vec<String> =
@@ -52,67 +53,68 @@ const IN_README: [(&str, &str); 7] = [
 ];
 
 /// Rows of whole loops, and their names in the README.
-const LIVES: [(&str, &str); 17] = [
-    ("life/readme", "WRITE and poll, every outcome matched"),
-    ("life/set_len", "a WRITE of varying length"),
-    ("life/full", "a queue that is kept full"),
-    ("life/echo1", "receive, reply from the same buffer"),
-    ("life/echo8", "the same, 8 in flight"),
-    ("life/shared16", "shared receive queue, 16 per poll"),
-    ("life/two_queue_pairs", "one buffer, two queue pairs in turn"),
-    ("life/datagrams", "UD to 64 peers, messages with a GRH"),
-    ("life/faa", "fetch-and-add"),
-    ("life/chain4", "chain of 4, one completion"),
-    ("life/pool", "a new buffer from the pool each time"),
-    ("life/from_arena", "a new buffer from an arena each time"),
-    ("pieces/one", "a piece of a region"),
+const LOOPS: [(&str, &str); 26] = [
+    ("one/write", "WRITE"),
+    ("one/set_len", "WRITE of varying length"),
+    ("one/full", "WRITE, a queue that is kept full"),
+    ("one/read", "READ"),
+    ("one/cas", "compare-and-swap"),
+    ("one/new_cas", "compare-and-swap, new operands"),
+    ("one/faa", "fetch-and-add"),
+    ("one/echo1", "receive, reply from the same buffer"),
+    ("one/echo8", "the same, 8 in flight"),
+    ("one/rpc", "request, and its answer"),
+    ("one/shared16", "shared receive queue, 16 per poll"),
+    ("one/datagrams", "UD to 64 peers, messages with a GRH"),
+    ("one/stream16", "receives, posted again as a list"),
+    ("one/table", "request, answer from a table"),
+    ("one/chain4", "chain of 4, one completion"),
+    ("one/list4", "list of 4, one completion"),
+    ("one/gather4", "WRITE of 4 buffers"),
+    ("one/piece", "a piece of a region"),
     ("pieces/header", "a header and a piece"),
     ("pieces/list16", "16 pieces in a list"),
+    ("one/pool", "a new buffer from the pool each time"),
+    ("one/from_arena", "a new buffer from an arena each time"),
+    ("extended/timed16", "extended polling with time, 16 per poll"),
+    ("session/session4", "session of 4 WRITEs"),
     ("wake/wake1", "sleep until one WRITE completes"),
     ("wake/wake32", "sleep until 32 WRITEs complete"),
 ];
 
-/// Compares Rust with C with the same checks. A difference up to 5 % is parity.
-fn verdict(ours: f64, c: f64) -> String {
-    match ours / c {
-        ratio if ratio > 1.05 => format!("C by {:.0} %", (ratio - 1.0) * 100.0),
-        ratio if ratio < 0.95 => format!("Rust by {:.0} %", (1.0 / ratio - 1.0) * 100.0),
-        _ => "parity".into(),
-    }
-}
-
 /// The README's tables: the best of each form by any compiler.
 pub fn readme(rows: &[Row]) -> String {
     let mut text = "\
-| instructions | idiomatic C | fastest C | typed Rust | C without checks | C with the same checks | safe Rust |
-|---|--:|--:|--:|--:|--:|--:|
+| instructions | idiomatic C | fastest C | typed Rust |
+|---|--:|--:|--:|
 "
     .to_owned();
     for (name, label) in IN_README {
-        let _ = write!(text, "| {label} |");
-        for (family, c) in [("caller", ["idiom", "fast"]), ("signal-all", ["c0", "c2"])] {
-            let row = rows.iter().find(|row| row.family == family && row.name == name);
-            let best = |form| show(row.and_then(|row| row.best(form, "")));
-            let ours = show(row.and_then(Row::ours).map(|(_, count)| count));
-            let _ = write!(text, " {} | {} | **{ours}** |", best(c[0]), best(c[1]));
-        }
-        text.push('\n');
+        let row = rows.iter().find(|row| row.family == "caller" && row.name == name);
+        let [idiom, fast] =
+            ["idiom", "fast"].map(|form| show(row.and_then(|row| row.best(form, ""))));
+        let ours = show(row.and_then(Row::ours).map(|(_, count)| count));
+        let _ = writeln!(text, "| {label} | {idiom} | {fast} | **{ours}** |");
     }
     text.push_str(
         "
-| whole loops, per iteration | C without checks | C with the same checks | safe Rust | fewer |
-|---|--:|--:|--:|---|
+| whole loops, per iteration | C without checks | C with the same checks | safe Rust | to C | two queue pairs: C with the same checks | safe Rust | to C |
+|---|--:|--:|--:|--:|--:|--:|--:|
 ",
     );
-    for (name, label) in LIVES {
-        let row = rows.iter().find(|row| row.id() == name);
-        let Some(row) = row else { continue };
-        let [c0, c2] = ["c0", "c2"].map(|form| row.best(form, ""));
-        let ours = row.ours().map(|(_, count)| count);
-        let whole = |count: Option<f64>| count.map_or("-".into(), |count| format!("{count:.0}"));
-        let fewer = ours.zip(c2).map_or("-".into(), |(ours, c)| verdict(ours, c));
-        let cells = [whole(c0), whole(c2), format!("**{}**", whole(ours)), fewer];
-        let _ = writeln!(text, "| {label} | {} |", cells.join(" | "));
+    for (name, label) in LOOPS {
+        let find = |name: &str| rows.iter().find(|row| row.id() == name);
+        let many = find(&name.replace("one/", "many/")).filter(|_| name.starts_with("one/"));
+        let one = find(name);
+        let c0 = show(one.and_then(|row| row.best("c0", "")).map(f64::round));
+        let _ = writeln!(text, "| {label} | {c0} | {} | {} |", compared(one), compared(many));
     }
     text
+}
+
+/// C with the same checks, Rust, and their ratio.
+fn compared(row: Option<&Row>) -> String {
+    let (ours, c) = (row.and_then(Row::ours).map(|ours| ours.1), row.and_then(Row::limit));
+    let Some((ours, c)) = ours.zip(c) else { return "- | - | -".into() };
+    format!("{c:.0} | **{ours:.0}** | {:.2}", ours / c)
 }

@@ -6,12 +6,13 @@ use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::raw::AsRaw;
 
-use super::ready::{fill, filled};
+use super::best::ONE;
+use super::ready::filled;
 use super::{Family, Fed, Row, leak, row};
 use crate::c::ibv_sge;
 use crate::life::{self, Life};
 use crate::stub::{Form, Stub};
-use crate::twin::TwinBuf;
+use crate::twin::{TwinBuf, TwinEnd};
 use crate::world::*;
 
 /// The forms of `life`, as the stub calls them.
@@ -28,7 +29,6 @@ mod forms {
     form! { pool_row(life: Life) code(life::pool(life)) }
     form! { from_arena(life: Life) code(life::from_arena(life)) }
     form! { faa(life: Life) code(life::faa(life)) }
-    form! { two_queue_pairs(life: Life) code(life::two_queue_pairs(life)) }
     form! { prime1(life: Life) code(life::prime::<1, false>(life)) }
     form! { prime8(life: Life) code(life::prime::<8, false>(life)) }
     form! { prime_shared16(life: Life) code(life::prime::<16, true>(life)) }
@@ -38,7 +38,7 @@ mod forms {
     form! { shared_outcome(life: Life) code(life::shared_outcome(life)) }
     form! { prime_datagrams(life: Datagrams) code(life::prime_datagrams(life)) }
     form! { datagrams(life: Datagrams) code(life::datagrams(life)) }
-    form! { chain4(life: Ring) code(life::chain4(life)) }
+    form! { chain4(life: Ring) code(crate::best::chain4(life)) }
 }
 
 /// A row of `life`.
@@ -75,7 +75,8 @@ pub(super) fn lives(stub: &Stub) -> Family {
     let addr = buf.as_ptr().expose_provenance() as u64;
     twin.in_arena = TwinBuf::leaked(ibv_sge { addr, length: 64, lkey });
     drop(buf);
-    let World { qp, cq, at, cell, mut bufs, .. } = world;
+    (twin.ends[1], twin.add) = (TwinEnd::of(&other), 1);
+    let World { qp, cq, at, cell, from, operands, mut bufs, .. } = world;
     let slots = slots(&mut bufs);
     // The pool then returns the same buffer as the C code's stack of free buffers. SAFETY: no slot
     // contains it, and it is taken once.
@@ -91,19 +92,20 @@ pub(super) fn lives(stub: &Stub) -> Family {
         send: Some(filled.send),
         write: Some(filled.write),
         inline_send: Some(filled.inline_send),
+        read: Some(wr::RdmaRead::new(wr::Placeholder, from).prepare()),
+        cas: Some(wr::CmpAndSwp::new(wr::Placeholder, cell, operands).prepare()),
+        faa: Some(wr::FetchAndAdd::new(wr::Placeholder, cell, 1).prepare()),
     };
-    let one = |name, twin, rust| primed(name, twin, rust, ("ready_fill", fill), 1);
     let rows = vec![
-        one("prepared", "loop_ready_send", prepared),
-        one("prepared_write", "loop_ready_write", prepared_write),
-        one("prepared_inline", "loop_ready_inline_send", prepared_inline),
-        living("readme", readme),
+        Row { twin: "send", ..living("prepared", prepared) },
+        Row { twin: "write", ..living("prepared_write", prepared_write) },
+        Row { twin: "inline_send", ..living("prepared_inline", prepared_inline) },
+        Row { twin: "write", ..living("readme", readme) },
         living("set_len", set_len),
-        living("full", full),
+        Row { twin: "write", ..living("full", full) },
         living("pool", pool_row),
         living("from_arena", from_arena),
-        Row { twin: "loop_faa", ..living("faa", faa) },
-        living("two_queue_pairs", two_queue_pairs),
+        living("faa", faa),
         primed("echo1", "echo", echo, ("prime1", prime1), 1),
         primed("echo1_outcome", "echo", echo_outcome, ("prime1", prime1), 1),
         primed("echo8", "echo", echo, ("prime8", prime8), 8),
@@ -118,7 +120,7 @@ pub(super) fn lives(stub: &Stub) -> Family {
     ];
     Family {
         name: "life",
-        twins: &["c0", "c2"],
+        twins: ONE,
         signal_all: true,
         holds: false,
         world: leak(Life {
@@ -165,10 +167,16 @@ pub(super) fn life_of_datagrams(stub: &Stub) -> Family {
     let prime = Some(("prime_datagrams", forms::prime_datagrams as Form));
     Family {
         name: "life",
-        twins: &["c0", "c2"],
+        twins: ONE,
         signal_all: true,
         holds: false,
-        world: leak(life::Datagrams { qp, cq, to: more.map(|(to, _)| to), slots }),
+        world: leak(life::Datagrams {
+            qp,
+            cq,
+            to: more.map(|(to, _)| to),
+            ready: more.map(|(to, _)| wr::Send::new(wr::Placeholder).to(to).prepare()),
+            slots,
+        }),
         restore: Some(|life| {
             // SAFETY: the world of this family.
             let life = unsafe { &mut *life.cast::<life::Datagrams>() };
@@ -182,18 +190,20 @@ pub(super) fn life_of_datagrams(stub: &Stub) -> Family {
 pub(super) fn life_of_rings(stub: &Stub) -> Family {
     let ground = Ground::new();
     let cq = ground.cq();
+    let other = connected::<Chosen>(&ground, &cq, 64);
     let qp = connected::<Chosen>(&ground, &cq, DEPTH);
     let (world, twin) = ground.world(stub, qp, cq);
+    twin.ends[1] = TwinEnd::of(&other);
     let World { qp, cq, at, mut bufs, .. } = world;
     let slots = slots(&mut bufs);
     Family {
         name: "life",
-        twins: &["c0", "c2"],
+        twins: ONE,
         signal_all: false,
         holds: false,
-        world: leak(life::Ring { qp, cq, at, slots }),
+        world: leak(life::Ring { qp, cq, at, slots, other, count: 4 }),
         restore: None,
         twin,
-        rows: vec![Row { twin: "loop_chain4", ..living("chain4", forms::chain4) }],
+        rows: vec![living("chain4", forms::chain4)],
     }
 }

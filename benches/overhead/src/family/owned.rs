@@ -5,10 +5,12 @@ use std::mem;
 use proverbs::prelude::*;
 use proverbs::raw::AsRaw;
 
-use super::{Family, leak, row};
+use super::best::ONE;
+use super::{Family, leak, looped, row};
 use crate::own::{self, Own};
 use crate::pieces::{self, Pieces};
 use crate::stub::Stub;
+use crate::twin::TwinBuf;
 use crate::world::*;
 
 /// The forms of `own`.
@@ -32,11 +34,12 @@ mod own_forms {
 /// The forms of `pieces`.
 mod pieces_forms {
     use crate::form::form;
+    use crate::life::{ROUNDS, code};
     use crate::pieces::{self, Pieces};
 
-    form! { one(it: Pieces) pieces::code(pieces::one(it)) }
-    form! { header(it: Pieces) pieces::code(pieces::header(it)) }
-    form! { list16(it: Pieces) pieces::code(pieces::list16(it)) }
+    form! { piece(it: Pieces) code((0..ROUNDS).try_for_each(|_| pieces::one(it))) }
+    form! { header(it: Pieces) code((0..ROUNDS).try_for_each(|_| pieces::header(it))) }
+    form! { list16(it: Pieces) code((0..ROUNDS).try_for_each(|_| pieces::list16(it))) }
 }
 
 pub(super) fn in_pieces(stub: &Stub) -> Family {
@@ -49,6 +52,7 @@ pub(super) fn in_pieces(stub: &Stub) -> Family {
     // SAFETY: the region is live, and its key does not change.
     twin.pieces[0].lkey = unsafe { (*region.as_raw()).lkey };
     (twin.pieces[0].addr, twin.pieces[0].length) = (region.remote().addr(), own::LONG as u32);
+    twin.region = TwinBuf::leaked(twin.pieces[0]);
     let World { qp, cq, at, mut bufs, .. } = world;
     // SAFETY: the slot is not used again, so its handle is taken once.
     let header = Some(unsafe { mem::ManuallyDrop::take(&mut bufs[0]) });
@@ -57,13 +61,13 @@ pub(super) fn in_pieces(stub: &Stub) -> Family {
     let from = std::array::from_fn(|i| 100 + i);
     Family {
         name: "pieces",
-        twins: &["c0", "c2"],
+        twins: ONE,
         signal_all: true,
         holds: false,
         world: leak(Pieces { qp, cq, at, header, piece, list, from, len: 64 }),
         restore: None,
         twin,
-        rows: rows![pieces_forms: one header list16],
+        rows: looped(rows![pieces_forms: piece header list16]),
     }
 }
 

@@ -7,25 +7,27 @@ use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 use proverbs::raw::AsRaw;
 
-use super::{Family, Row, leak, row};
+use super::best::ONE;
+use super::{Family, Row, leak, looped, row};
 use crate::c::ibv_sge;
 use crate::life::ROUNDS;
 use crate::stub::Stub;
-use crate::twin::Twin;
+use crate::twin::{Twin, TwinEnd, TwinRemote};
 use crate::wake::{Direct, Session, Sleeper, Timed};
 use crate::world::*;
 
 /// The forms of `wake`, as the stub calls them.
 mod forms {
     use crate::form::form;
+    use crate::life::ROUNDS;
     use crate::wake::{Session, Sleeper, Timed, code, timed, wake};
 
     form! { wake1(life: Sleeper) code(wake::<1>(life)) }
     form! { wake32(life: Sleeper) code(wake::<32>(life)) }
-    form! { timed1(life: Timed) code(timed::<1>(life)) }
-    form! { timed16(life: Timed) code(timed::<16>(life)) }
-    form! { session1(life: Session) code(crate::wake::session1(life)) }
-    form! { session4(life: Session) code(crate::wake::session4(life)) }
+    form! { timed1(life: Timed) code((0..ROUNDS).try_for_each(|_| timed::<1>(life))) }
+    form! { timed16(life: Timed) code((0..ROUNDS).try_for_each(|_| timed::<16>(life))) }
+    form! { session1(life: Session) code((0..ROUNDS).try_for_each(|_| crate::wake::session1(life))) }
+    form! { session4(life: Session) code((0..ROUNDS).try_for_each(|_| crate::wake::session4(life))) }
 }
 
 pub(super) fn wakes(stub: &Stub) -> Family {
@@ -39,7 +41,7 @@ pub(super) fn wakes(stub: &Stub) -> Family {
     let row = |name, rust| Row { items: ROUNDS, ..row(name, rust) };
     Family {
         name: "wake",
-        twins: &["c0", "c2"],
+        twins: ONE,
         signal_all: true,
         holds: true,
         world: leak(Sleeper { channel, qp, cq, at, bufs }),
@@ -55,9 +57,10 @@ pub(super) fn timed() -> Family {
         ground.context.cq(4 * DEPTH).fields().create().expect("a completion queue with a clock");
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
     let (twin, at, bufs) = one_element_each(ground);
+    twin.ends[0] = TwinEnd::of(&qp);
     (twin.qp, twin.timed) = (qp.as_raw().cast(), cq.as_raw().cast());
-    let rows =
-        vec![row("timed1", forms::timed1), Row { items: 16, ..row("timed16", forms::timed16) }];
+    let timed16 = Row { items: 16, ..row("timed16", forms::timed16) };
+    let rows = vec![row("timed1", forms::timed1), timed16];
     extended("extended", leak(Timed { qp, cq, at, bufs }), twin, rows)
 }
 
@@ -66,6 +69,7 @@ pub(super) fn sessions() -> Family {
     let cq = ground.cq();
     let qp = connected::<Direct>(&ground, &cq, 1024);
     let (twin, at, bufs) = one_element_each(ground);
+    twin.ends[0] = TwinEnd::of(&qp);
     (twin.qp, twin.cq) = (qp.as_raw().cast(), cq.as_raw().cast());
     let rows = vec![
         row("session1", forms::session1),
@@ -82,14 +86,14 @@ fn one_element_each<const N: usize>(
     let none = ibv_sge { addr: 0, length: 0, lkey: 0 };
     let twin = Twin::new([none; crate::twin::MOST], ground.addresses(&bufs), DEPTH);
     let remote = ground.remote();
-    (twin.to.addr, twin.to.rkey) = (remote.addr(), remote.rkey());
+    twin.to = TwinRemote { addr: remote.addr(), rkey: remote.rkey(), len: remote.len() as u32 };
     let mut bufs = bufs.into_iter().map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
     let some = std::array::from_fn(|_| bufs.next().expect("32 buffers"));
     mem::forget((ground, bufs));
     (twin, remote.write(), some)
 }
 
-/// A family that is compared only with plain C.
+/// A family that does not wait. The rows are loops.
 fn extended(
     name: &'static str,
     world: *mut c_void,
@@ -97,5 +101,5 @@ fn extended(
     rows: Vec<Row>,
 ) -> Family {
     let (signal_all, holds, restore) = (true, false, None);
-    Family { name, twins: &["c0"], signal_all, holds, world, restore, twin, rows }
+    Family { name, twins: ONE, signal_all, holds, world, restore, twin, rows: looped(rows) }
 }
