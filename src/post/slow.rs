@@ -38,7 +38,6 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
     first: *mut Q::Wr,
     out: &mut MaybeUninit<PostError<Q::Entry>>,
 ) -> bool {
-    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     // SAFETY: the caller owns the list, and the queue's verb posts it to its object, which is
     // alive.
