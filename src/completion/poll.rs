@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // polls, and reads polled C structs
 
 use std::marker::PhantomData;
-use std::ptr;
 
 use crate::black_box::black_box;
 use crate::completion::inbox::{BATCH, Inbox};
@@ -129,12 +128,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// The result of a poll that returned `count`.
     #[inline(always)]
     pub(crate) fn found(&mut self, count: i32) -> Result<Polled, Error> {
-        if count > 0 {
+        if count >= 0 {
             return Ok(Polled { at: self.inbox.0.cast(), left: count as u32 });
-        }
-        // (`find` polls first.)
-        if count == 0 {
-            return Ok(Polled { at: ptr::null(), left: 0 });
         }
         match self.find(count) {
             Some(error) => Err(error),
@@ -341,10 +336,8 @@ unsafe fn keep(inbox: &Inbox, next: u32, left: u32) {
     // state.
     let poller = unsafe { inbox.poller() };
     debug_assert!(poller.left == 0 && (next + left) as usize <= BATCH);
-    if left != 0 {
-        (poller.next, poller.left) = (next, left);
-        inbox.polled_queue.give(Reason::Held);
-    }
+    (poller.next, poller.left) = (next, left);
+    inbox.polled_queue.give(Reason::Held);
 }
 
 impl_debug!([E: Entry] Completions<'_, E>, |it| "Completions({} left)", it.left());
