@@ -192,3 +192,21 @@ transitions! {
     XrcSqd<P>: Xrc Sqd -> Draining;
     Drain: Xrc Rts -> Draining;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::state::QpState;
+
+    /// A transition back to RTS sets what the program names, and nothing else.
+    #[test]
+    fn a_return_sets_the_access_that_is_given() {
+        let filled = |access| {
+            let mut attr = Attr::new(QpState::Rts);
+            XrcReturn(XrcRtsOptional { access }).fill(&mut attr);
+            (attr.mask & 1 << 3 != 0, attr.c.qp_access_flags) // IBV_QP_ACCESS_FLAGS
+        };
+        assert_eq!(filled(None), (false, 0));
+        assert_eq!(filled(Some(QpAccess::REMOTE_READ)), (true, QpAccess::REMOTE_READ.bits()));
+    }
+}
