@@ -230,6 +230,20 @@ fn a_queue_pair_that_the_device_keeps_is_not_over() {
     // The queue pairs release their own references.
     assert_eq!([kept, ended, alive].map(|counters| counters.end_one()), [false, true, false]);
     over.give_back();
+
+    // The same if the poller tried to destroy it.
+    let cq: CompletionQueue = Fabric::new().open_device().create_cq(40).unwrap();
+    let (inbox, counters) = (cq.shared(), QueueCounters::new(1).unwrap());
+    inbox.attach("", &counters, [1, 2], Share::Both).unwrap();
+    assert!(inbox.defer_destroy(&Arc::new(DeferredDestroy::new(Box::new(Kept))), &counters));
+    inbox.note_ended(0);
+    let poller = super::inbox::Poller { seen_empty_at: Some(0), ..Default::default() };
+    let mut over = Over::default();
+    let (watches, to_destroy) = inbox.finish_ended(&poller, &mut over);
+    assert_eq!((watches, to_destroy.len(), inbox.endings()), (false, 1, 0));
+    inbox.close(&mut over);
+    assert_eq!((inbox.attachments(), cq.capacity() - inbox.unbooked()), (1, 3));
+    over.give_back();
 }
 
 /// A queue pair whose sends and receives complete into two completion queues with budgets. When it
