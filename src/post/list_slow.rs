@@ -27,7 +27,7 @@ pub(super) extern "C" fn more_room<Q: Kind>(
     capacity: u32,
 ) -> u32 {
     crate::cold_calls::note();
-    if count == capacity { capacity } else { queue.in_flight.room().clamp(count, capacity) }
+    queue.in_flight.room().clamp(count, capacity)
 }
 
 /// Why a list only has room for `most` work requests.
