@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // polls, and reads polled C structs
 
 use std::marker::PhantomData;
+use std::ptr;
 
 use crate::black_box::black_box;
 use crate::completion::inbox::{BATCH, Inbox};
@@ -128,8 +129,12 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// The result of a poll that returned `count`.
     #[inline(always)]
     pub(crate) fn found(&mut self, count: i32) -> Result<Polled, Error> {
-        if count >= 0 {
+        if count > 0 {
             return Ok(Polled { at: self.inbox.0.cast(), left: count as u32 });
+        }
+        // (`find` polls first.)
+        if count == 0 {
+            return Ok(Polled { at: ptr::null(), left: 0 });
         }
         match self.find(count) {
             Some(error) => Err(error),
