@@ -655,7 +655,8 @@ fn entries_that_were_reserved_wake_a_task() {
     let cq: CompletionQueue = Fabric::new().open_device().cq(16).shared_budget().create().unwrap();
     let (inbox, capacity, mut over) = (cq.shared(), cq.capacity(), Over::default());
     let none_left = AtEnd { left: [0; 2], may_be_stale: false };
-    let mut ends: [&mut dyn FnMut(&Arc<QueueCounters>); 4] = [
+    type End<'a> = &'a mut dyn FnMut(&Arc<QueueCounters>);
+    let mut ends: [End<'_>; 4] = [
         &mut |counters| inbox.end(counters, none_left, &mut Quiet::default()),
         &mut |counters| inbox.detach(counters),
         &mut |counters| {

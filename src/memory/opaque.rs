@@ -324,9 +324,9 @@ impl ProtectionDomain {
     /// - The `len` bytes at `base` belong to the region, as work requests address it.
     ///
     /// # Errors
-    /// The keeper, with [`PdMismatch`](crate::ErrorKind::PdMismatch) if the region belongs to another
-    /// domain ([R6.8](crate::guide::rules#r6-8)), or [`Os`](crate::ErrorKind::Os) with EINVAL if
-    /// `len` is 0 ([R6.4](crate::guide::rules#r6-4)).
+    /// The keeper, with [`PdMismatch`](crate::ErrorKind::PdMismatch) if the region belongs to
+    /// another domain ([R6.8](crate::guide::rules#r6-8)), or [`Os`](crate::ErrorKind::Os) with
+    /// EINVAL if `len` is 0 ([R6.4](crate::guide::rules#r6-4)).
     #[doc(alias = "mlx5dv_reg_dmabuf_mr")]
     pub unsafe fn region_from_raw<A: Access, K: Send + 'static>(
         &self,

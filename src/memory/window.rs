@@ -353,7 +353,8 @@ impl Window {
     }
 
     /// The bind has succeeded. The device only accepts a bind of a window without a key, so the
-    /// previous region is no longer accessible through it. (If no bind is pending, nothing changes.)
+    /// previous region is no longer accessible through it. (If no bind is pending, nothing
+    /// changes.)
     pub(crate) fn bound(&mut self) {
         self.core().owner.change(|held| (held.next.clone().or(held.region.clone()), None));
     }

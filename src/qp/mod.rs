@@ -414,10 +414,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Otherwise they become free when the completion queue has been polled empty.
     ///
     /// # Errors
-    /// The queue pair, with [`Os`](crate::ErrorKind::Os) and the errno: EBUSY if something that this
-    /// crate does not know is attached to it, or if the device failed to deallocate one of its memory
-    /// windows. The queue pair has then left its multicast groups, and its other windows are gone:
-    /// they have no keys and cannot be posted any more.
+    /// The queue pair, with [`Os`](crate::ErrorKind::Os) and the errno: EBUSY if something that
+    /// this crate does not know is attached to it, or if the device failed to deallocate one of its
+    /// memory windows. The queue pair has then left its multicast groups, and its other windows are
+    /// gone: they have no keys and cannot be posted any more.
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         let ended = self.core.end();
@@ -447,9 +447,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`AddressHandle`] has an example that also removes one.
     ///
     /// # Errors
-    /// The address handle, with [`PdMismatch`](crate::ErrorKind::PdMismatch) if it belongs to another
-    /// domain ([R5.2](crate::guide::rules#r5-2)), or [`Os`](crate::ErrorKind::Os) with ENOSPC after
-    /// 2^32 indexes.
+    /// The address handle, with [`PdMismatch`](crate::ErrorKind::PdMismatch) if it belongs to
+    /// another domain ([R5.2](crate::guide::rules#r5-2)), or [`Os`](crate::ErrorKind::Os) with
+    /// ENOSPC after 2^32 indexes.
     pub fn add_address_handle(
         &mut self,
         ah: AddressHandle,
