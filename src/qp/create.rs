@@ -328,6 +328,7 @@ impl<P: Profile> Core<P> {
             depth,
             granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },
             port: 0,
+            longest: None,
             may_migrate: false,
             send_cq,
             recv_cq,

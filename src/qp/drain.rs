@@ -88,21 +88,25 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         mut found: impl FnMut(Drained<'_, P::Entry>),
     ) -> Result<(), Error> {
         let mut progress = self.begin_drain(cq, &mut found)?;
-        let end = Instant::now().checked_add(timeout);
-        let mut is_late = false;
-        loop {
-            let Some((sends, receives)) = self.left_to_drain(&mut progress)? else { return Ok(()) };
-            if is_late {
+        if self.left_to_drain(&mut progress)?.is_some() {
+            // Usually the first poll returns everything, and the clock is not read.
+            self.drain_some(&mut progress, cq, &mut found)?;
+        }
+        let mut end = None;
+        while let Some((sends, receives)) = self.left_to_drain(&mut progress)? {
+            let now = Instant::now();
+            let end = *end.get_or_insert_with(|| now.checked_add(timeout));
+            if end.is_some_and(|end| now >= end) {
                 let asked = format!(
                     "{sends} sends and {receives} receives were not flushed within {timeout:?}: \
                      the device is late, or completions were forgotten"
                 );
                 return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
             }
-            self.drain_some(&mut progress, cq, &mut found)?;
             // Completions of other queues are not progress: they may arrive without end.
-            is_late = end.is_some_and(|end| Instant::now() >= end);
+            self.drain_some(&mut progress, cq, &mut found)?;
         }
+        Ok(())
     }
 
     /// Checks that the queue pair uses `cq`, and releases what a dropped completion covered.

@@ -18,7 +18,7 @@ impl<P: Profile> Core<P> {
     /// `max_msg_sz` (R3.5), or on UD its active MTU (R3.6). The profile's inline capacity must not
     /// exceed it.
     pub(crate) fn message_limit<T: Transport>(
-        &self,
+        &mut self,
         way: (QpState, QpState),
         port: u8,
     ) -> Result<Option<u32>, Error> {
@@ -27,11 +27,17 @@ impl<P: Profile> Core<P> {
         if !is_set && !is_moved && way != (QpState::Rtr, QpState::Rts) {
             return Ok(None);
         }
-        let longest = match longest_message::<T>(&self.context(), port) {
-            // The transition itself reports the problem with the port.
-            Err(_) if is_set => return Ok(None),
-            answer => answer?,
+        let longest = match self.longest {
+            // The port reported it for the transition to INIT.
+            Some((of, longest)) if of == port => longest,
+            _ => match longest_message::<T>(&self.context(), port) {
+                // The transition itself reports the problem with the port.
+                Err(_) if is_set => return Ok(None),
+                answer => answer?,
+            },
         };
+        // The limit of UD may change.
+        self.longest = (!T::DATAGRAM).then_some((port, longest));
         Error::at_most(VERB, "the longest inline message", P::MaxInline::VALUE, longest)?;
         if is_moved {
             // Queued work requests were checked against the old limit.

@@ -199,6 +199,8 @@ pub(crate) struct Aside {
     pub granted: Depth,
     /// The port after a transition set it; 0 before.
     pub port: u8,
+    /// The longest message of a port, once it was queried. It never changes.
+    pub longest: Option<(u8, u32)>,
     /// Whether the device may have moved it to the port of an alternate path.
     pub may_migrate: bool,
     pub send_cq: Arc<CqShared>,
