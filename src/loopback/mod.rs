@@ -60,11 +60,7 @@ mod xrc_pair;
 
 #[cfg(feature = "cm")]
 pub(crate) use pair::device;
-#[cfg(test)]
-pub(crate) use pair::pair_on;
 pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll, uc_pair};
-#[cfg(test)]
-pub(crate) use proverbs_loopback::LOOPBACK;
 #[cfg(feature = "cm")]
 pub(crate) use proverbs_loopback::cm;
 #[doc(hidden)]
@@ -75,6 +71,8 @@ pub use proverbs_loopback::{
 };
 pub use srd_pair::{Spreading, SrdPair, srd_pair};
 pub use xrc_pair::{Initiating, XrcPair, xrc_pair};
+#[cfg(test)]
+pub(crate) use {pair::pair_on, proverbs_loopback::LOOPBACK};
 
 #[cfg(feature = "cm")]
 use std::net::IpAddr;

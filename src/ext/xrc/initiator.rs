@@ -171,11 +171,8 @@ impl<L: Threads> ProtectionDomain<L> {
     where
         QueuePair<Xrc, Reset, P>: Allows<call::CreateXrcInitiator>,
     {
-        can.check_is_of(
-            &self.context(),
-            "ibv_create_qp",
-            "the proof of XRC and the protection domain",
-        )?;
+        let what = "the proof of XRC and the protection domain";
+        can.check_is_of(&self.context(), "ibv_create_qp", what)?;
         let depth = Depth { send: depth, recv: 0 };
         create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())
     }
