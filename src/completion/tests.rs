@@ -405,6 +405,7 @@ fn a_ring_is_remembered_as_long_as_its_completions() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
 fn a_wait_for_events_that_cannot_be_read() {
+    use crate::events::{WaitFor, wait};
     use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
     use crate::sys::types::{ibv_comp_channel, ibv_cq};
@@ -417,11 +418,15 @@ fn a_wait_for_events_that_cannot_be_read() {
         libc::EIO
     }
     let gone = Control { get_cq_event: gone, ..LOOPBACK };
-    let context = device_with(Fabric::new(), gone);
+    // An armed queue raises its event at once.
+    let fabric = Fabric::new();
+    fabric.inject(loopback::Script::seeded(0).with(loopback::Fault::SpuriousEvent.always()));
+    let context = device_with(fabric, gone);
     let mut channel = context.create_comp_channel().unwrap();
     let mut cq: CompletionQueue = context.cq(4).channel(&channel).create().unwrap();
     let short = Duration::from_millis(1);
     let refused = [
+        wait([WaitFor::Cqs(&mut channel, &mut [&mut cq])], Some(short)).err(),
         channel.try_event().err(),
         channel.wait_timeout(&mut cq, short).err(),
         channel.wait_solicited(&mut cq, Some(short)).err(),
