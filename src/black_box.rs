@@ -15,41 +15,26 @@
 #![allow(unsafe_code)] // an empty `asm!`
 
 macro_rules! black_box {
-    ($(#[$doc:meta])* $name:ident, $number:ty) => {
-        $(#[$doc])*
+    ($($name:ident $(<$of:ident>)?: $value:ty;)*) => {$(
+        /// Returns the value, which the compiler cannot compute in another way.
         #[inline(always)]
         #[allow(unused_mut, asm_sub_register)] // it is not changed; the register is not named
-        pub(crate) fn $name(mut number: $number) -> $number {
+        #[allow(clippy::pointers_in_nomem_asm_block)] // no instruction reads or writes memory
+        pub(crate) fn $name$(<$of>)?(mut value: $value) -> $value {
             #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
             // SAFETY: there is no instruction.
             unsafe {
                 std::arch::asm!(
-                    "/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)
+                    "/* {0} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags)
                 );
             }
-            number
+            value
         }
-    };
+    )*};
 }
 
 black_box! {
-    /// Returns the number, which the compiler cannot compute in another way.
-    black_box, u32
-}
-black_box! {
-    /// Returns the number, which the compiler cannot compute in another way.
-    black_box_word, u64
-}
-
-/// Returns the pointer, which the compiler cannot compute in another way.
-#[inline(always)]
-#[allow(unused_mut)]
-#[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written: there is no instruction
-pub(crate) fn black_box_pointer<S>(mut at: *mut S) -> *mut S {
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-    // SAFETY: there is no instruction.
-    unsafe {
-        std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags));
-    }
-    at
+    black_box: u32;
+    black_box_word: u64;
+    black_box_pointer<S>: *mut S;
 }

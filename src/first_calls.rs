@@ -5,7 +5,6 @@
 //! their results come from several modules.
 
 use crate::completion::builder;
-use crate::completion::counted::Counts;
 use crate::completion::{CompletionChannel, CompletionQueue, CqBuilder, CqHandle};
 use crate::device::context;
 use crate::device::{Context, ProtectionDomain};
@@ -71,7 +70,7 @@ impl Context {
     /// As for [`CqBuilder::create`].
     #[doc(alias = "ibv_create_cq")]
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::create(self, cqe, None, None, None, Counts::default())
+        self.cq(cqe).create()
     }
 
     /// Starts building a completion queue with room for at least `cqe` completions. [`CqBuilder`]

@@ -148,7 +148,6 @@ mod black_box;
 #[doc(alias("rdma_cm", "librdmacm", "rdma_verbs"))]
 #[cfg(feature = "cm")]
 pub mod cm;
-#[cfg(all(test, feature = "loopback"))]
 mod cold_calls;
 pub mod diagnostics;
 pub mod endpoint;

@@ -169,7 +169,9 @@ fn a_message_beyond_the_mtu_stops_the_send_queue() {
     let flushed = Err(WcStatus::WrFlush);
     assert_eq!(statuses(&mut cq), [Err(WcStatus::LocLen), flushed]);
     // The receive side works, and so does the send queue once it is moved on.
-    let mut stopped = qp.into_sqe().unwrap();
+    let mut any = proverbs::qp::AnyQueuePair::from(qp);
+    any.to_sqe().unwrap();
+    let mut stopped = any.into_state::<proverbs::state::Sqe>().unwrap();
     assert_eq!(stopped.query().unwrap().state, Some(QpState::Sqe));
     let into = wr::Sge::new(3, [wr::Piece::new(&region, mtu..mtu + 64).unwrap()]);
     // SAFETY: the region outlives the queue pair, and no code accesses its bytes.

@@ -141,13 +141,12 @@ pub(crate) enum Share {
 }
 
 impl Share {
-    /// Whether the queue pair's sends, or its receives, complete through the attachment.
+    /// Whether the queue's sends, or its receives, complete through the attachment.
     fn has(self, direction: usize) -> bool {
         match self {
             Share::Sends => direction == SEND,
-            Share::Receives => direction == RECEIVE,
+            Share::Receives | Share::Shared => direction == RECEIVE,
             Share::Both => true,
-            Share::Shared => false,
         }
     }
 }
@@ -208,12 +207,7 @@ impl AtEnd {
 
     /// The number of outstanding sends and receives of this share.
     fn left_of(&self, share: Share) -> [u32; 2] {
-        let [sends, receives] = self.left;
-        match share {
-            Share::Sends => [sends, 0],
-            Share::Receives | Share::Shared => [0, receives],
-            Share::Both => [sends, receives],
-        }
+        [SEND, RECEIVE].map(|direction| if share.has(direction) { self.left[direction] } else { 0 })
     }
 }
 
@@ -311,6 +305,8 @@ impl Inbox {
             let is_last = counters.end_one();
             debug_assert!(!is_last, "the queue that was to be has its own part");
         }
+        drop(state);
+        self.budget.wake();
     }
 
     /// Replaces the counters of a queue that was reset. The reservation moves to the new ones,
@@ -467,9 +463,8 @@ impl Inbox {
         self.close_for(over, |stage| !matches!(stage, Stage::Alive | Stage::Deferred));
     }
 
-    /// Like `close`, if no queue pair completes here.
+    /// Ends all attachments, after `close`, when no queue pair completes here any more.
     pub(crate) fn close_for_all(&self, over: &mut Over) {
-        self.state().is_closed = true;
         self.close_for(over, |_| true);
     }
 
@@ -506,23 +501,27 @@ impl Inbox {
             counters.note_dropped(number);
         }
     }
+}
 
-    /// The number of recorded deferred queue pairs that this poller does not destroy.
-    #[cfg(all(test, feature = "loopback"))]
-    pub fn known_elsewhere(&self) -> usize {
-        let is_known = |a: &&Attachment| a.stage == Stage::Deferred && a.deferred.is_some();
-        self.state().attached.values().filter(is_known).count()
-    }
+#[cfg(all(test, feature = "loopback"))]
+mod counts_for_tests {
+    use super::*;
 
-    /// The number of recorded keys of queues that are ending.
-    #[cfg(all(test, feature = "loopback"))]
-    pub fn endings(&self) -> usize {
-        self.state().ending.len()
-    }
+    impl Inbox {
+        /// The number of recorded deferred queue pairs that this poller does not destroy.
+        pub fn known_elsewhere(&self) -> usize {
+            let is_known = |a: &&Attachment| a.stage == Stage::Deferred && a.deferred.is_some();
+            self.state().attached.values().filter(is_known).count()
+        }
 
-    /// The number of attached queues.
-    #[cfg(all(test, feature = "loopback"))]
-    pub fn attachments(&self) -> usize {
-        self.state().attached.len()
+        /// The number of recorded keys of queues that are ending.
+        pub fn endings(&self) -> usize {
+            self.state().ending.len()
+        }
+
+        /// The number of attached queues.
+        pub fn attachments(&self) -> usize {
+            self.state().attached.len()
+        }
     }
 }

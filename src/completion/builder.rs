@@ -143,7 +143,7 @@ impl Lane {
     /// As for [`CqBuilder::create`]. If the device does not support single-threaded queues, the
     /// queue is created with locks ([R17.2](crate::guide::rules#r17-2)).
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
-        CompletionQueue::create(&self.context(), cqe, None, None, None, Counts::default())
+        self.cq(cqe).create()
     }
 }
 

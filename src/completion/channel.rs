@@ -122,11 +122,7 @@ impl CompletionChannel {
     /// Takes an event of any queue if there is one.
     #[inline(always)]
     pub(crate) fn take_event(&mut self) -> Result<(), Error> {
-        self.set_blocking(false)?;
-        match self.get_event() {
-            Ok(_) | Err(libc::EAGAIN | libc::EINTR) => Ok(()),
-            Err(errno) => Err(unreadable(errno)),
-        }
+        self.try_event().map(drop)
     }
 
     /// Sleeps until there is an event, and takes it, in one system call. Returns false if reads

@@ -141,3 +141,44 @@ unsafe fn give_back(inbox: &Inbox, wc: *const ibv_wc, count: usize) {
     inbox.budget.give(entries as i32);
     inbox.budget.wake();
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! { static FOUND: Cell<c_int> = const { Cell::new(0) } }
+
+    unsafe extern "C" fn found(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int {
+        FOUND.get()
+    }
+
+    /// Only the completions of this poll are counted, although others are behind them.
+    #[test]
+    fn each_completion_is_counted_once() {
+        let mut context = zeroed::<ibv_context>();
+        context.ops.poll_cq = Some(found);
+        let mut device = ibv_cq { context: &raw mut context, ..zeroed() };
+        let counts = Counts { is_shared: false, has_counters: true };
+        let counted = Counted::new(&raw mut device, counts).unwrap();
+        let receive = |status| {
+            // SAFETY: zeroes are a valid value of these numbers.
+            let nothing = unsafe { std::mem::zeroed() };
+            ibv_wc { status, opcode: ibv_wc_opcode::IBV_WC_RECV, byte_len: 100, ..nothing }
+        };
+        use ibv_wc_status::{IBV_WC_SUCCESS as SUCCESS, IBV_WC_WR_FLUSH_ERR as FLUSHED};
+        let mut wcs = [SUCCESS, FLUSHED, SUCCESS, SUCCESS].map(receive);
+        let mut poll = |count| {
+            FOUND.set(count);
+            // SAFETY: both queues live, and the completions are written.
+            let polled = unsafe { data::poll_cq(counted.queue(), 4, wcs.as_mut_ptr()) };
+            assert_eq!(polled, count);
+            let tally = counted.tally().unwrap();
+            let failed = CqTally::place(FLUSHED);
+            [&tally.completions, &tally.bytes, &tally.failed[failed]].map(|count| count.get())
+        };
+        assert_eq!([0, -5].map(&mut poll), [[0; 3]; 2]);
+        assert_eq!([1, 2, 3].map(&mut poll), [[1, 100, 0], [3, 200, 1], [6, 400, 2]]);
+    }
+}

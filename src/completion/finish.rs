@@ -29,7 +29,6 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[cold]
     #[inline(never)]
     pub(crate) fn find(&mut self, count: i32) -> Option<Error> {
-        #[cfg(all(test, feature = "loopback"))]
         crate::cold_calls::note();
         if self.poller().left != 0 || count == 0 {
             return None;
@@ -128,7 +127,6 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         let mut over = Over::default();
         if self.poller().left == 0 {
             self.finish_ended(&mut over);
-            self.let_go();
         }
         over
     }

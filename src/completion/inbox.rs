@@ -217,7 +217,6 @@ impl Inbox {
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // C does not call it
 pub(super) extern "C" fn note_dropped(wc: *const ibv_wc, wr_id: u64) {
-    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     // SAFETY: callers hold a completion, which was polled into an inbox that lives as long as its
     // completion queue is borrowed.

@@ -354,6 +354,18 @@ pub(super) fn segments<E: Entry>(
 mod tests {
     use super::*;
 
+    /// Receives have no number of the program.
+    #[test]
+    fn only_a_send_has_a_number() {
+        let received = |opcode| {
+            let (entry, byte_len, imm_data, qp_num) = (None::<Buf>, 3, Some(4), 5);
+            Outcome::Received(Received { entry, byte_len, imm_data, opcode, qp_num })
+        };
+        for opcode in [WcOpcode::Recv, WcOpcode::RecvRdmaWithImm] {
+            assert_eq!((received(opcode).id(), received(opcode).qp_num()), (0, 5));
+        }
+    }
+
     /// One segment is borrowed. Several are joined in order.
     #[test]
     fn segments_are_joined() {

@@ -341,10 +341,8 @@ unsafe fn keep(inbox: &Inbox, next: u32, left: u32) {
     // state.
     let poller = unsafe { inbox.poller() };
     debug_assert!(poller.left == 0 && (next + left) as usize <= BATCH);
-    if left != 0 {
-        (poller.next, poller.left) = (next, left);
-        inbox.polled_queue.give(Reason::Held);
-    }
+    (poller.next, poller.left) = (next, left);
+    inbox.polled_queue.give(Reason::Held);
 }
 
 impl_debug!([E: Entry] Completions<'_, E>, |it| "Completions({} left)", it.left());

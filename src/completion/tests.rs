@@ -230,6 +230,20 @@ fn a_queue_pair_that_the_device_keeps_is_not_over() {
     // The queue pairs release their own references.
     assert_eq!([kept, ended, alive].map(|counters| counters.end_one()), [false, true, false]);
     over.give_back();
+
+    // The same if the poller tried to destroy it.
+    let cq: CompletionQueue = Fabric::new().open_device().create_cq(40).unwrap();
+    let (inbox, counters) = (cq.shared(), QueueCounters::new(1).unwrap());
+    inbox.attach("", &counters, [1, 2], Share::Both).unwrap();
+    assert!(inbox.defer_destroy(&Arc::new(DeferredDestroy::new(Box::new(Kept))), &counters));
+    inbox.note_ended(0);
+    let poller = super::inbox::Poller { seen_empty_at: Some(0), ..Default::default() };
+    let mut over = Over::default();
+    let (watches, to_destroy) = inbox.finish_ended(&poller, &mut over);
+    assert_eq!((watches, to_destroy.len(), inbox.endings()), (false, 1, 0));
+    inbox.close(&mut over);
+    assert_eq!((inbox.attachments(), cq.capacity() - inbox.unbooked()), (1, 3));
+    over.give_back();
 }
 
 /// A queue pair whose sends and receives complete into two completion queues with budgets. When it
@@ -391,6 +405,7 @@ fn a_ring_is_remembered_as_long_as_its_completions() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
 fn a_wait_for_events_that_cannot_be_read() {
+    use crate::events::{WaitFor, wait};
     use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
     use crate::sys::types::{ibv_comp_channel, ibv_cq};
@@ -403,11 +418,15 @@ fn a_wait_for_events_that_cannot_be_read() {
         libc::EIO
     }
     let gone = Control { get_cq_event: gone, ..LOOPBACK };
-    let context = device_with(Fabric::new(), gone);
+    // An armed queue raises its event at once.
+    let fabric = Fabric::new();
+    fabric.inject(loopback::Script::seeded(0).with(loopback::Fault::SpuriousEvent.always()));
+    let context = device_with(fabric, gone);
     let mut channel = context.create_comp_channel().unwrap();
     let mut cq: CompletionQueue = context.cq(4).channel(&channel).create().unwrap();
     let short = Duration::from_millis(1);
     let refused = [
+        wait([WaitFor::Cqs(&mut channel, &mut [&mut cq])], Some(short)).err(),
         channel.try_event().err(),
         channel.wait_timeout(&mut cq, short).err(),
         channel.wait_solicited(&mut cq, Some(short)).err(),
@@ -594,4 +613,104 @@ fn as_many_completion_vectors_as_the_device_has() {
         unsafe { (*context.handle.as_ptr()).num_comp_vectors = count };
         assert_eq!(context.comp_vectors().len(), vectors);
     }
+}
+
+/// While a polled completion is left for the next poll, no queue counts as over: the completion may
+/// belong to it, and its buffer would have two owners.
+#[test]
+fn nothing_is_reclaimed_while_a_completion_is_left() {
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq::<Buf>(40).unwrap();
+    let pool = pd.create_pool(3, 8).unwrap();
+    let posted = |count| {
+        let depth = Depth { send: 1, recv: 2 };
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+        let mut qp = qp.modify(init).unwrap();
+        (0..count).for_each(|_| qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap());
+        qp
+    };
+    let (orphaned, flushed) = (posted(1), posted(2).to_error().unwrap());
+    drop(orphaned);
+    // The iterator leaves one of two completions.
+    assert!(cq.poll().unwrap().next().is_some());
+    assert_eq!((pool.reclaim(&mut cq), pool.available()), (0, 1));
+    cq.poll().unwrap().for_each(drop);
+    assert_eq!((pool.reclaim(&mut cq), pool.available()), (1, 3));
+    drop(flushed);
+}
+
+/// A task that waits for entries is woken when a queue that reserved them ends, could not be
+/// created, or is over, and when the completion queue grows.
+#[test]
+fn entries_that_were_reserved_wake_a_task() {
+    use super::attachments::{AtEnd, Share};
+    use super::deferred_destroy::Over;
+    use super::inbox::Poller;
+    use crate::counters::queue_counters::{QueueCounters, Quiet};
+    use std::sync::Arc;
+    use std::task::{Context, Wake};
+    struct Woken(AtomicBool);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let cq: CompletionQueue = Fabric::new().open_device().cq(16).shared_budget().create().unwrap();
+    let (inbox, capacity, mut over) = (cq.shared(), cq.capacity(), Over::default());
+    let none_left = AtEnd { left: [0; 2], may_be_stale: false };
+    type End<'a> = &'a mut dyn FnMut(&Arc<QueueCounters>);
+    let mut ends: [End<'_>; 4] = [
+        &mut |counters| inbox.end(counters, none_left, &mut Quiet::default()),
+        &mut |counters| inbox.detach(counters),
+        &mut |counters| {
+            inbox.end(counters, AtEnd::UNKNOWN, &mut Quiet::default());
+            inbox.note_ended(0);
+            let poller = Poller { seen_empty_at: Some(0), ..Poller::default() };
+            assert!(!inbox.finish_ended(&poller, &mut over).0);
+        },
+        &mut |_| inbox.resize(2 * capacity, || Ok(2 * capacity)).unwrap(),
+    ];
+    for (i, end) in ends.iter_mut().enumerate() {
+        let counters = QueueCounters::shared(1, 1).unwrap();
+        inbox.attach("", &counters, [0, capacity], Share::Shared).unwrap();
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = woken.clone().into();
+        let mut task = Context::from_waker(&waker);
+        assert!(inbox.budget.poll_room(&mut task, 1).is_pending());
+        end(&counters);
+        assert!(woken.0.load(Ordering::Relaxed), "{i}");
+        assert!(inbox.budget.poll_room(&mut task, 1).is_ready(), "{i}");
+    }
+    over.give_back();
+}
+
+/// A wait without a time-out reads the descriptor and blocks in the read. Waits with a time-out do
+/// not.
+#[test]
+#[cfg_attr(miri, ignore = "fcntl(2)")]
+fn an_endless_wait_sleeps_in_the_read() {
+    use std::os::fd::AsRawFd;
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let mut channel = context.create_comp_channel().unwrap();
+    let mut cq: CompletionQueue = context.cq(8).channel(&channel).create().unwrap();
+    let blocks = |channel: &CompletionChannel| {
+        // SAFETY: a system call on an open descriptor, without pointers.
+        let flags = unsafe { libc::fcntl(channel.as_raw_fd(), libc::F_GETFL) };
+        flags & libc::O_NONBLOCK == 0
+    };
+    assert!(channel.wait_timeout(&mut cq, Duration::ZERO).unwrap().is_empty()); // arms the queue
+    assert!(!blocks(&channel));
+    // The event ends the next sleep at once. It does not name a completion that is left.
+    let depth = Depth { send: 1, recv: 1 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    let mut qp = qp.modify(init).unwrap();
+    qp.post_recv(wr::Recv::empty()).unwrap();
+    let qp = qp.to_error().unwrap();
+    empty(&mut cq);
+    assert!(channel.sleep_for_event().unwrap() && blocks(&channel), "it read the event");
+    drop(qp);
 }

@@ -144,12 +144,10 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     /// The completion, if it does not belong to a [selectively signaled](Self::is_selective) queue,
     /// or if its queue pair is gone.
     pub fn detach(self) -> Result<DetachedCompletion, Self> {
-        if !self.is_ring() {
-            return Err(self);
-        }
         // SAFETY: the completion was polled into an inbox that lives as long as its completion
         // queue is borrowed.
         let inbox = unsafe { Inbox::of(self.wc.at) };
+        // (No other wr_id has the lower half of one of a ring: `word::of_ring`.)
         let Some(name) = inbox.name_in_ring(self.wr_id()) else { return Err(self) };
         // The detached completion takes its place.
         let this = ManuallyDrop::new(self);

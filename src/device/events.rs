@@ -64,18 +64,16 @@ impl Context {
     /// file descriptors left.
     pub fn events(&self) -> Result<DeviceEvents, Error> {
         let context = self.handle.clone();
-        let address = context.as_ptr().addr();
-        if !read().insert(address) {
+        let async_fd = context.control().async_fd;
+        #[allow(unsafe_code)] // one verb
+        // SAFETY: its handle keeps the context open.
+        let fd = unsafe { async_fd(context.as_ptr()) };
+        let fd = fd.map_err(|errno| absence::error(VERB, Wanted::Any, errno, ""))?;
+        if !read().insert(context.as_ptr().addr()) {
             let asked = "another `DeviceEvents` of this open device exists";
             return Err(Error::os(VERB, libc::EBUSY, asked));
         }
-        let mut events = DeviceEvents { fd: -1, context };
-        let async_fd = events.context.control().async_fd;
-        #[allow(unsafe_code)] // one verb
-        // SAFETY: its handle keeps the context open.
-        let fd = unsafe { async_fd(events.context.as_ptr()) };
-        events.fd = fd.map_err(|errno| absence::error(VERB, Wanted::Any, errno, ""))?;
-        Ok(events)
+        Ok(DeviceEvents { fd, context })
     }
 }
 

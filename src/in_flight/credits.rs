@@ -41,14 +41,6 @@ pub struct Credits<E> {
     _entries: PhantomData<E>,
 }
 
-impl<E: Entry> Credits<E> {
-    /// As if this number of work requests had been posted and completed.
-    #[cfg(all(test, feature = "loopback"))]
-    pub(super) fn begin_at(&mut self, count: u32) {
-        self.seen = count;
-    }
-}
-
 impl<E: Entry> InFlight<E> for Credits<E> {
     const MARKED: bool = true;
     type Cursor = ();

@@ -204,7 +204,6 @@ pub trait InFlight<E: Entry>: Sized {
     #[cold]
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
-        #[cfg(all(test, feature = "loopback"))]
         crate::cold_calls::note();
         let own = self.own_room();
         self.state().claims().map_or(own, |claims| own.min(claims.budget().free() + self.held()))

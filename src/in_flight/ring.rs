@@ -61,7 +61,7 @@ pub struct Ring<E: Entry> {
     //   when needed), and at most the number of slots from `at` to the end of the ring. (The
     //   sentinel of a drain exceeds `depth`.)
     pub(crate) next: Name,
-    oldest: Name,
+    pub(super) oldest: Name,
     pub(crate) at: *const Cell<usize>,
     pub(crate) state: QueueState,
     pub(super) mask: u32,
@@ -89,7 +89,7 @@ impl<E: Entry> Ring<E> {
     }
 
     /// Sets `at` to the slot of `next` again. Nothing is entered there.
-    fn rewind(&mut self) {
+    pub(super) fn rewind(&mut self) {
         self.state.counters.note_next(self.next.sequence);
         let index = (self.next.sequence & self.mask) as usize;
         self.at = self.slots.as_ptr().wrapping_add(index);
@@ -161,14 +161,6 @@ impl<E: Entry> Ring<E> {
         let slot = |index: u32| &self.slots[index as usize];
         let begin = self.index();
         (begin.max(len)..begin + n).map(move |index| (slot(index - len), slot(index)))
-    }
-
-    /// As if this number of work requests had been posted and completed.
-    #[cfg(all(test, feature = "loopback"))]
-    pub(crate) fn begin_at(&mut self, sequence: u32) {
-        self.state.claims().inspect(|claims| claims.begin_at(sequence));
-        (self.oldest.sequence, self.next.sequence) = (sequence, sequence);
-        self.rewind();
     }
 
     /// The number of work requests that are done when the one with this `wr_id` is. `None` if that
@@ -303,7 +295,6 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     #[cold]
     #[inline(never)]
     extern "C" fn room_for(&mut self, n: u32) -> u32 {
-        #[cfg(all(test, feature = "loopback"))]
         crate::cold_calls::note();
         let own = self.own_room();
         if n <= own && !self.reserve(n) { 0 } else { own }

@@ -60,11 +60,7 @@ mod xrc_pair;
 
 #[cfg(feature = "cm")]
 pub(crate) use pair::device;
-#[cfg(test)]
-pub(crate) use pair::pair_on;
 pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll, uc_pair};
-#[cfg(test)]
-pub(crate) use proverbs_loopback::LOOPBACK;
 #[cfg(feature = "cm")]
 pub(crate) use proverbs_loopback::cm;
 #[doc(hidden)]
@@ -75,6 +71,8 @@ pub use proverbs_loopback::{
 };
 pub use srd_pair::{Spreading, SrdPair, srd_pair};
 pub use xrc_pair::{Initiating, XrcPair, xrc_pair};
+#[cfg(test)]
+pub(crate) use {pair::pair_on, proverbs_loopback::LOOPBACK};
 
 #[cfg(feature = "cm")]
 use std::net::IpAddr;
@@ -212,14 +210,10 @@ impl Fabric {
     /// ```
     pub fn open_window<A: Access>(&self, slice: RemoteSlice<A>) -> Result<RemoteSlice<A>, Error> {
         let (addr, len) = (slice.addr(), slice.len());
-        match self.0.open_window(addr, len, slice.rkey()) {
-            Ok(rkey) => Ok(RemoteSlice::from_parts(addr, len, rkey)),
-            Err(errno) => Err(Error::os(
-                "ibv_bind_mw",
-                errno,
-                "the slice does not belong to a region of this fabric",
-            )),
-        }
+        let opened = self.0.open_window(addr, len, slice.rkey());
+        let asked = "the slice does not belong to a region of this fabric";
+        let rkey = opened.map_err(|errno| Error::os("ibv_bind_mw", errno, asked))?;
+        Ok(RemoteSlice::from_parts(addr, len, rkey))
     }
 
     /// Invalidates the key of a window of [`open_window`](Self::open_window), like LOCAL_INV.
@@ -322,12 +316,6 @@ impl Fabric {
     /// ```
     pub fn next_timer(&self) -> Option<Duration> {
         self.0.next_timer()
-    }
-
-    /// Opens a device that is not available to rdma_cm.
-    #[cfg(test)]
-    pub(crate) fn open_alone(&self) -> Context {
-        Context { handle: self.0.open_alone().into() }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Connected queue pairs for tests and examples.
 
-use std::fmt;
-
 use crate::bounded::{Psn, Qkey, Qpn};
 use crate::completion::{CompletionQueue, Outcome};
 use crate::device::{AddressVector, Context, ProtectionDomain};
@@ -249,15 +247,7 @@ pub fn poll<E: Owned>(cq: &mut CompletionQueue<E>, count: usize) -> Result<Vec<O
     Ok(entries)
 }
 
-impl<P: Profile, T: Transport> fmt::Debug for Pair<P, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pair").field("a", &self.a).field("b", &self.b).finish_non_exhaustive()
-    }
-}
+impl_debug!([P: Profile, T: Transport] Pair<P, T>, |Pair { a, b, .. }|
+    "Pair {{ a: {a:?}, b: {b:?}, .. }}");
 
-impl fmt::Debug for DatagramPair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DatagramPair { a, b, .. } = self;
-        f.debug_struct("DatagramPair").field("a", a).field("b", b).finish_non_exhaustive()
-    }
-}
+impl_debug!(DatagramPair, |DatagramPair { a, b, .. }| "DatagramPair {{ a: {a:?}, b: {b:?}, .. }}");

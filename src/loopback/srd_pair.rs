@@ -1,7 +1,5 @@
 //! Two SRD queue pairs for tests and examples.
 
-use std::fmt;
-
 use super::pair::device;
 use super::{Fabric, World};
 use crate::bounded::{Psn, Qkey, Qpn};
@@ -81,9 +79,4 @@ pub fn srd_pair() -> Result<SrdPair, Error> {
     Ok(SrdPair { fabric, context, pd, cq, pool, a, b, to_a, to_b })
 }
 
-impl fmt::Debug for SrdPair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SrdPair { a, b, .. } = self;
-        f.debug_struct("SrdPair").field("a", a).field("b", b).finish_non_exhaustive()
-    }
-}
+impl_debug!(SrdPair, |SrdPair { a, b, .. }| "SrdPair {{ a: {a:?}, b: {b:?}, .. }}");

@@ -98,19 +98,6 @@ impl FreeList {
         self.first.compare_exchange(first, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the first slot of a list. The rest becomes `first`.
-    ///
-    /// # Safety
-    /// The caller has locked the list, and `first` is its first header.
-    #[inline(always)]
-    unsafe fn pop(&self, first: *mut Header) -> NonNull<Header> {
-        // SAFETY: a header of the list, which we have locked.
-        let next = unsafe { (*first).link.unlink() };
-        self.first.store(next, Ordering::Release);
-        // SAFETY: the address of a header.
-        unsafe { NonNull::new_unchecked(first) }
-    }
-
     /// Like `take`, but handles interference from other threads. If the list is empty, returns the
     /// slot of `fresh`, which runs under the lock.
     pub fn take_later(
@@ -121,14 +108,16 @@ impl FreeList {
         if found.is_null() {
             found = self.late.swap(ptr::null_mut(), Ordering::Acquire);
         }
-        if !found.is_null() {
-            // SAFETY: we have locked `first`. `found` is its list, or the former list of `late`,
-            // which we own now.
-            return Some(unsafe { self.pop(found) });
-        }
-        let fresh = fresh();
-        self.first.store(ptr::null_mut(), Ordering::Release);
-        fresh
+        let Some(slot) = NonNull::new(found) else {
+            let fresh = fresh();
+            self.first.store(ptr::null_mut(), Ordering::Release);
+            return fresh;
+        };
+        // SAFETY: we have locked `first`. `slot` is a header of its list, or of the former list of
+        // `late`, which we own now.
+        let rest = unsafe { slot.as_ref().link.unlink() };
+        self.first.store(rest, Ordering::Release);
+        Some(slot)
     }
 
     /// Locks `first` and returns its value. Other threads hold the lock for a few instructions

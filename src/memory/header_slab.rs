@@ -26,7 +26,7 @@ use crate::sync::{AtomicU32, Mutex, lock};
 pub(crate) struct HeaderSlab {
     /// It must be the first field, because the headers' `slab` begins with it.
     head: Head,
-    free_list: FreeList,
+    pub(super) free_list: FreeList,
     chunks: Mutex<Vec<Vec<OwningHeader>>>,
 }
 
@@ -96,12 +96,6 @@ impl HeaderSlab {
         let first = NonNull::from(&chunk[0]).cast();
         chunks.push(chunk);
         first
-    }
-
-    /// The number of headers without a handle.
-    #[cfg(all(test, feature = "loopback"))]
-    pub fn count(&self) -> usize {
-        self.free_list.count()
     }
 
     /// Returns a header. If it returns false, nothing was changed, and the caller must call

@@ -13,7 +13,7 @@ use crate::memory::{
 };
 use crate::sys::control::Holds;
 use crate::sys::types::ibv_mr;
-use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::error::{Error, Refused};
 
 /// Memory that other code uses while it is registered: an allocation of the application, of another
 /// library or driver, or a region that C registered.
@@ -324,9 +324,9 @@ impl ProtectionDomain {
     /// - The `len` bytes at `base` belong to the region, as work requests address it.
     ///
     /// # Errors
-    /// The keeper, with [`ErrorKind::PdMismatch`] if the region belongs to another domain
-    /// ([R6.8](crate::guide::rules#r6-8)), or [`ErrorKind::Os`] with EINVAL if `len` is 0
-    /// ([R6.4](crate::guide::rules#r6-4)).
+    /// The keeper, with [`PdMismatch`](crate::ErrorKind::PdMismatch) if the region belongs to
+    /// another domain ([R6.8](crate::guide::rules#r6-8)), or [`Os`](crate::ErrorKind::Os) with
+    /// EINVAL if `len` is 0 ([R6.4](crate::guide::rules#r6-4)).
     #[doc(alias = "mlx5dv_reg_dmabuf_mr")]
     pub unsafe fn region_from_raw<A: Access, K: Send + 'static>(
         &self,
@@ -373,18 +373,17 @@ unsafe fn from_raw<A: Access, K: Send + 'static>(
 ) -> Result<MemoryRegion<A, Opaque<K>>, Refused<K>> {
     const VERB: &str = "ibv_reg_mr";
     // SAFETY: the region is live (this function's contract).
-    let error = if unsafe { (*mr.as_ptr()).pd } != pd.handle().as_ptr() {
-        let what = "the region and the protection domain";
-        Error::new(VERB, ErrorKind::PdMismatch { what })
-    } else if len == 0 {
-        Error::os(VERB, libc::EINVAL, "cannot register 0 bytes")
-    } else {
-        let memory = Box::new(Opaque::<K> { keeper, _is: PhantomData });
-        // SAFETY: this function has the same contract.
-        let region = unsafe { Registered::from_c(pd, mr, base, len, memory, is_ours) };
-        return Ok(MemoryRegion::of(region));
-    };
-    Err(Refused::new(keeper, error))
+    let is_one = unsafe { (*mr.as_ptr()).pd } == pd.handle().as_ptr();
+    let what = "the region and the protection domain";
+    or_refused!(keeper, Error::unless_one_pd(VERB, what, is_one));
+    if len == 0 {
+        let error = Error::os(VERB, libc::EINVAL, "cannot register 0 bytes");
+        return Err(Refused::new(keeper, error));
+    }
+    let memory = Box::new(Opaque::<K> { keeper, _is: PhantomData });
+    // SAFETY: this function has the same contract.
+    let region = unsafe { Registered::from_c(pd, mr, base, len, memory, is_ours) };
+    Ok(MemoryRegion::of(region))
 }
 
 #[cfg(all(test, feature = "loopback"))]

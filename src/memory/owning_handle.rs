@@ -284,7 +284,7 @@ mod tests {
                 handles.into_iter().for_each(end);
                 assert_eq!(Arc::strong_count(&counted), 1);
             }
-            assert_eq!(slab.count(), 256);
+            assert_eq!(slab.free_list.count(), 256);
         }
     }
 }

@@ -101,7 +101,6 @@ pub(crate) struct Registered {
     mr: handle::Mr,
     base: *mut u8,
     len: usize,
-    is_writable: bool,
     /// Whether the processor is known to be able to access the memory.
     has_bytes: bool,
     /// Whether peers have or had rights to it.
@@ -191,7 +190,7 @@ impl Registered {
                 // SAFETY: the object was just created and has no other owner.
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
                 let is_exposed = access.intersects(AccessFlags::EXPOSES);
-                Ok((Self::of(mr, pd, base, len, memory, is_writable, is_exposed), made))
+                Ok((Self::of(mr, pd, base, len, memory, is_exposed), made))
             }
             Err(error) => Err((memory, error)),
         }
@@ -228,7 +227,7 @@ impl Registered {
                 let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
                 let base = ptr::without_provenance_mut(base);
                 // It is not exposed, because Rust code does not access it.
-                let mut region = Self::of(mr, pd, base, len, Box::new(memory), true, false);
+                let mut region = Self::of(mr, pd, base, len, Box::new(memory), false);
                 region.has_bytes = false;
                 Ok(region)
             }
@@ -273,7 +272,7 @@ impl Registered {
         };
         // Its rights are unknown, so it counts as exposed. If C owns it, the caller guarantees when
         // the memory is free. Whether the processor can access the bytes is unknown too.
-        let mut region = Self::of(mr, pd, base, len, memory, true, is_ours);
+        let mut region = Self::of(mr, pd, base, len, memory, is_ours);
         region.has_bytes = false;
         region
     }
@@ -284,7 +283,6 @@ impl Registered {
         base: *mut u8,
         len: usize,
         memory: Box<M>,
-        is_writable: bool,
         is_exposed: bool,
     ) -> Self {
         Registered {
@@ -292,7 +290,6 @@ impl Registered {
             base,
             len,
             memory: Some(memory),
-            is_writable,
             has_bytes: true,
             is_exposed,
             was_given_up: false,
@@ -325,7 +322,6 @@ impl Registered {
     /// The region as memory that others may access concurrently. Pools do not use it, because they
     /// own their bytes; nor do regions of read-only memory, or without bytes.
     pub(crate) fn open(&self) -> Open {
-        debug_assert!(self.is_writable);
         // SAFETY: the region of the callers is in a `Memory` (their bounds require it), so the base
         // is not null. The bytes are valid while `self` lives, for writes too, and the callers do
         // not use the value longer than that. Rust code accesses the bytes of a region that is open
@@ -341,7 +337,6 @@ impl Registered {
         offset: usize,
         out: &mut [u8],
     ) -> Result<(), OutOfBounds> {
-        debug_assert_eq!(self.is_writable, P::IS_WRITABLE);
         if P::IS_WRITABLE {
             return self.open().copy(offset, out);
         }
@@ -483,9 +478,6 @@ impl Registered {
             unsafe { self.mr.set_parents(pd.handle().clone()) };
             (self.pd, self.type_tag, self.slab) =
                 (pd.id(), type_tag_of(pd), HeaderSlab::new(pd.id()));
-        }
-        if let Some((_, is_writable)) = access {
-            self.is_writable = is_writable;
         }
         Ok(memory.take().and_then(|(_, new)| {
             (self.base, self.len) = (to.addr, to.length);

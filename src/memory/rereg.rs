@@ -243,9 +243,10 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// domain belongs to another context ([R12.1](crate::guide::rules#r12-1)).
     #[doc(alias = "IBV_REREG_MR_CHANGE_PD")]
     pub fn rereg_pd(self, pd: &ProtectionDomain) -> Result<Self, ReregError<Self, M>> {
-        if !Arc::ptr_eq(&self.registered().context().handle, &pd.handle().parents().context) {
-            let what = "the region and the protection domain";
-            let error = Error::new(VERB, ErrorKind::ContextMismatch { what });
+        let context = self.registered().context();
+        let is_one = Arc::ptr_eq(&context.handle, &pd.handle().parents().context);
+        let what = "the region and the protection domain";
+        if let Err(error) = Error::unless_one_context(VERB, what, is_one) {
             return Err(unchanged(self, error));
         }
         let region = self.into_registered().map_err(|region| unchanged(region, in_use(VERB)))?;
@@ -291,14 +292,11 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         let asked = format!("CHANGE_TRANSLATION to {len} bytes");
         let context = self.registered().context();
         let most = context.limits().map_or(u64::MAX, |limits| limits.max_mr_size);
-        let error = if len == 0 {
-            Some(Error::os(VERB, libc::EINVAL, asked.clone()))
-        } else if len as u64 > most {
-            Some(Error::limit(VERB, "length", len as u64, most))
-        } else {
-            None
+        let fits = match len {
+            0 => Err(Error::os(VERB, libc::EINVAL, asked.clone())),
+            _ => Error::at_most(VERB, "length", len as u64, most),
         };
-        if let Some(error) = error {
+        if let Err(error) = fits {
             return Err(unchanged((self, *memory), error));
         }
         let region = match self.into_registered() {

@@ -181,9 +181,7 @@ impl SharedBuf {
     pub fn thaw_if_last<C: 'static>(self) -> Option<Buf<C>> {
         #[cold]
         #[inline(never)]
-        fn other(kept: KeptAlive) {
-            drop(kept);
-        }
+        fn other(_: KeptAlive) {}
         let kept = ManuallyDrop::new(self.0.into_kept());
         match &*kept {
             // SAFETY: it is a buffer of `C`. The kept memory is not used again.

@@ -112,15 +112,14 @@ impl Owner {
     /// Changes the regions that the window holds: `to` receives the current ones, for the existing
     /// binding and for a bind.
     fn change(&self, to: impl FnOnce(&MwParents) -> (Option<Held>, Option<Held>)) {
-        let mut before = None;
-        if let Some(mw) = lock(&self.mw).as_mut() {
+        let before = lock(&self.mw).as_mut().map(|mw| {
             let pd = mw.parents().pd.clone();
             let (region, next) = to(mw.parents());
             let parents = MwParents { pd, region, next };
             // SAFETY: the same domain, and the regions that the window needs according to the
             // caller.
-            before = Some(unsafe { mw.set_parents(parents) });
-        }
+            unsafe { mw.set_parents(parents) }
+        });
         // Outside the lock: a region may be dropped, and run code of the program.
         drop(before);
     }
@@ -205,6 +204,16 @@ pub(crate) enum Of {
     Domain(u32),
 }
 
+impl Of {
+    /// The number of the protection domain.
+    pub fn pd(&self) -> u32 {
+        match self {
+            Of::Pair(counters, ..) => counters.pd,
+            Of::Domain(pd) => *pd,
+        }
+    }
+}
+
 /// The state behind a window's handle.
 ///
 /// # Invariants
@@ -283,13 +292,9 @@ pub struct WindowEntry(pub(crate) Window);
 
 impl Window {
     pub(crate) fn new(owner: Arc<Owner>, of: Of, is_soft_roce: bool) -> Self {
-        let pd = match &of {
-            Of::Pair(counters, ..) => counters.pd,
-            Of::Domain(pd) => *pd,
-        };
+        let pd = of.pd();
         let mw = lock(&owner.mw).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
-        // SAFETY: the window was just allocated by the code that called this.
-        let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
+        let rkey = owner.key();
         let slab = HeaderSlab::new(pd);
         let core = Core {
             mw,
@@ -324,14 +329,6 @@ impl Window {
         core.expect("a window has one handle")
     }
 
-    /// The number of its protection domain.
-    pub(crate) fn pd(&self) -> u32 {
-        match &self.core().of {
-            Of::Pair(counters, ..) => counters.pd,
-            Of::Domain(pd) => *pd,
-        }
-    }
-
     pub(crate) fn id(&self) -> u64 {
         self.0.id()
     }
@@ -356,19 +353,16 @@ impl Window {
     }
 
     /// The bind has succeeded. The device only accepts a bind of a window without a key, so the
-    /// previous region is no longer accessible through it.
+    /// previous region is no longer accessible through it. (If no bind is pending, nothing
+    /// changes.)
     pub(crate) fn bound(&mut self) {
-        if self.core().last != Last::Invalidate {
-            self.core().owner.change(|held| (held.next.clone().or(held.region.clone()), None));
-        }
+        self.core().owner.change(|held| (held.next.clone().or(held.region.clone()), None));
     }
 
     /// The bind was rejected: the window has no key, and may still hold a previous region.
     pub(crate) fn not_bound(&mut self) {
-        let owner = &self.core().owner;
-        owner.change(|held| (held.region.clone(), None));
-        owner.may_be_named(None);
-        self.core_mut().range = Range::default();
+        self.core().owner.change(|held| (held.region.clone(), None));
+        self.revoked();
     }
 
     /// A completion, which was consumed, reports that a message invalidated the key. The window
@@ -381,10 +375,8 @@ impl Window {
     /// The device has invalidated the key, and no message did: the region is no longer accessible
     /// through it.
     pub(crate) fn let_go(&mut self) {
-        let owner = &self.core().owner;
-        owner.change(|_| (None, None));
-        owner.may_be_named(None);
-        self.core_mut().range = Range::default();
+        self.core().owner.change(|_| (None, None));
+        self.revoked();
     }
 
     /// Whether the queue pair whose sends have this counter may bind it, because the window belongs
@@ -525,9 +517,6 @@ impl StaleKeys {
     pub(crate) fn after(&self, last: u32) -> Result<u32, u32> {
         let keys = lock(&self.0);
         let nth = |n: u32| last & !0xff | last.wrapping_add(n) & 0xff;
-        if keys.is_empty() {
-            return Ok(nth(1));
-        }
         let is_fresh = |key: &u32| keys.len() < MOST && !keys.contains(key);
         (1..256).map(nth).find(is_fresh).ok_or(nth(1))
     }

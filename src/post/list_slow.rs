@@ -26,9 +26,8 @@ pub(super) extern "C" fn more_room<Q: Kind>(
     count: u32,
     capacity: u32,
 ) -> u32 {
-    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
-    if count == capacity { capacity } else { queue.in_flight.room().clamp(count, capacity) }
+    queue.in_flight.room().clamp(count, capacity)
 }
 
 /// Why a list only has room for `most` work requests.
@@ -64,7 +63,6 @@ pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
     wr: *mut Q::Wr,
     slot_sges: usize,
 ) -> Option<PostErrorKind> {
-    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     // SAFETY: the work request is emitted and entered, and the caller owns its entry.
     let wr = unsafe { Entered::new(i, wr) };
@@ -107,7 +105,6 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
     entry: Option<Q::Entry>,
     out: *mut Looked<'q, Q>,
 ) {
-    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     let (mut kept, mut wr, mut wrong) = (0, first, None);
     let mut cursor = queue.in_flight.cursor();
@@ -148,12 +145,11 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
 #[inline(never)]
 pub(super) unsafe fn drop_list<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr, last: *mut Q::Wr) {
     // SAFETY: the list is emitted, and only this function owns its entries.
-    let entries = unsafe {
+    unsafe {
         (*Link::head(last)).next = ptr::null_mut();
-        take_entries(queue, Entered::all(first))
-    };
-    // Here, where the user's `Drop` may panic.
-    drop(entries);
+        // (The user's `Drop` may panic here.)
+        drop(take_entries(queue, Entered::all(first)));
+    }
 }
 
 /// The error of a work request that is not added to a list that has `at` work requests.

@@ -38,7 +38,6 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
     first: *mut Q::Wr,
     out: &mut MaybeUninit<PostError<Q::Entry>>,
 ) -> bool {
-    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     // SAFETY: the caller owns the list, and the queue's verb posts it to its object, which is
     // alive.
@@ -195,12 +194,12 @@ impl<Q: Kind> Entered<Q> {
         queue.in_flight.word(self.i, unsafe { (*Link::head(self.at)).wr_id })
     }
 
-    /// Inspects it, and its buffers if they may be mismatched.
+    /// Inspects it, and its buffers if they may be mismatched. Counts its elements.
     pub fn look(&self, queue: &Queue<Q>, found: Found, faults: &mut Faults) {
         let word = self.word(queue);
         let is_mismatch = found.is_mismatch() && word != 0;
         let mut too_short = None;
-        if is_mismatch || faults.bits & fault::SGE != 0 && word != 0 {
+        if word != 0 {
             // SAFETY: the word belongs to an entry that the holder owns and keeps.
             let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
             let mut sges = 0;

@@ -1,6 +1,6 @@
 //! Plain posts, polls and buffers do not take cold paths.
 
-use crate::cold_calls::entered;
+use crate::cold_calls::count::entered;
 use crate::loopback::{self, Pair};
 use crate::post::{RecvSlots, SendSlots};
 use crate::prelude::*;

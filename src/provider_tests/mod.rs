@@ -20,6 +20,13 @@ use crate::loopback::Fabric;
 use crate::sys::control::Control;
 use crate::sys::handle::{Handle, Object};
 
+impl Fabric {
+    /// A device whose context has no other handle.
+    pub(crate) fn open_alone(&self) -> Context {
+        Context { handle: self.0.open_alone().into() }
+    }
+}
+
 /// A device of the fabric with this table of verbs.
 pub(crate) fn device_with(fabric: Fabric, control: Control) -> Context {
     let mut context = fabric.open_alone();

@@ -77,13 +77,8 @@ impl<P: Profile> Core<P> {
         };
         let deferred = Arc::new(DeferredDestroy::new(Box::new(rest)));
         let mut over = Over::default();
-        srq.dependents.defer_destroy(
-            &deferred,
-            &self.counters,
-            &self.send_cq,
-            &self.recv_cq,
-            &mut over,
-        );
+        let (send, receive) = (&self.send_cq, &self.recv_cq);
+        srq.dependents.defer_destroy(&deferred, &self.counters, send, receive, &mut over);
         over.give_back();
     }
 }

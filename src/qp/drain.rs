@@ -87,27 +87,26 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         timeout: Duration,
         mut found: impl FnMut(Drained<'_, P::Entry>),
     ) -> Result<(), Error> {
-        let mut end = None;
         let mut progress = self.begin_drain(cq, &mut found)?;
-        let mut has_polled = false;
-        loop {
-            let Some((sends, receives)) = self.left_to_drain(&mut progress)? else { return Ok(()) };
-            // (The clock is read only if work is left. The first poll usually returns everything.)
-            if has_polled {
-                let now = Instant::now();
-                let end: Option<Instant> = *end.get_or_insert_with(|| now.checked_add(timeout));
-                if end.is_some_and(|end| now >= end) {
-                    let asked = format!(
-                        "{sends} sends and {receives} receives were not flushed within \
-                         {timeout:?}: the device is late, or completions were leaked"
-                    );
-                    return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
-                }
-            }
+        if self.left_to_drain(&mut progress)?.is_some() {
+            // Usually the first poll returns everything, and the clock is not read.
             self.drain_some(&mut progress, cq, &mut found)?;
-            // Completions of other queues are not progress: they may arrive without end.
-            has_polled = true;
         }
+        let mut end = None;
+        while let Some((sends, receives)) = self.left_to_drain(&mut progress)? {
+            let now = Instant::now();
+            let end = *end.get_or_insert_with(|| now.checked_add(timeout));
+            if end.is_some_and(|end| now >= end) {
+                let asked = format!(
+                    "{sends} sends and {receives} receives were not flushed within {timeout:?}: \
+                     the device is late, or completions were leaked"
+                );
+                return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
+            }
+            // Completions of other queues are not progress: they may arrive without end.
+            self.drain_some(&mut progress, cq, &mut found)?;
+        }
+        Ok(())
     }
 
     /// Checks that the queue pair uses `cq`, and releases what a dropped completion covered.
@@ -265,7 +264,6 @@ impl<P: Profile> Core<P> {
             let Some(ah) = self.ah.lend_any(posted) else { return Posted::NotNeeded };
             wr.wr.ud.ah = ah;
             wr.wr.ud.remote_qpn = 1;
-            wr.wr.ud.remote_qkey = 0;
         }
         let mut bad = ptr::null_mut();
         // SAFETY: the queue pair is live, and the work request refers to no memory.

@@ -87,7 +87,6 @@ mod srd;
 mod tests;
 mod unchecked;
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -132,7 +131,7 @@ use crate::sys::ah_table::AhTable;
 use crate::sys::handle;
 use crate::sys::types::ibv_qp;
 use crate::terms::bounded::{Mtu, Psn, ReadDepth, ResponderDepth};
-use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::error::{Error, Refused};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
@@ -388,11 +387,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Checks that it was created on `pd`.
     #[cfg(feature = "cm")]
     pub(crate) fn check_pd<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
-        if self.core.counters.pd == pd.id() {
-            return Ok(());
-        }
         let what = "the queue pair and what it should work with";
-        Err(Error::new("rdma_create_qp", ErrorKind::PdMismatch { what }))
+        Error::unless_one_pd("rdma_create_qp", what, self.core.counters.pd == pd.id())
     }
 
     /// Whether its receives come from a shared receive queue.
@@ -429,10 +425,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Otherwise they become free when the completion queue has been polled empty.
     ///
     /// # Errors
-    /// The queue pair, with [`ErrorKind::Os`] and the errno: EBUSY if something that this crate
-    /// does not know is attached to it, or if the device failed to deallocate one of its memory
-    /// windows. The queue pair has then left its multicast groups, and its other windows are gone:
-    /// they have no keys and cannot be posted any more.
+    /// The queue pair, with [`Os`](crate::ErrorKind::Os) and the errno: EBUSY if something that
+    /// this crate does not know is attached to it, or if the device failed to deallocate one of its
+    /// memory windows. The queue pair has then left its multicast groups, and its other windows are
+    /// gone: they have no keys and cannot be posted any more.
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         let ended = self.core.end();
@@ -462,8 +458,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`AddressHandle`] has an example that also removes one.
     ///
     /// # Errors
-    /// The address handle, with [`ErrorKind::PdMismatch`] if it belongs to another domain
-    /// ([R5.2](crate::guide::rules#r5-2)), or [`ErrorKind::Os`] with ENOSPC after 2^32 indexes.
+    /// The address handle, with [`PdMismatch`](crate::ErrorKind::PdMismatch) if it belongs to
+    /// another domain ([R5.2](crate::guide::rules#r5-2)), or [`Os`](crate::ErrorKind::Os) with
+    /// ENOSPC after 2^32 indexes.
     pub fn add_address_handle(
         &mut self,
         ah: AddressHandle,
@@ -472,11 +469,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         Self: Allows<call::AddAddressHandle>,
     {
         const VERB: &str = "ibv_post_send";
-        if ah.pd != self.core.counters.pd {
-            let what = "the address handle and the queue pair";
-            return Err(Refused::new(ah, Error::new(VERB, ErrorKind::PdMismatch { what })));
-        }
-        let pd = ah.pd;
+        let (pd, what) = (ah.pd, "the address handle and the queue pair");
+        or_refused!(ah, Error::unless_one_pd(VERB, what, pd == self.core.counters.pd));
         let Core { send, aside, .. } = &mut self.core;
         aside.ah.add(&mut send.own, ah.handle).map_err(|handle| {
             let error = Error::os(VERB, libc::ENOSPC, "all address handle indexes are used");
@@ -528,9 +522,5 @@ pub struct Completed<'q, E: Entry> {
 impl_debug!([T: Transport, S: State, P: Profile] QueuePair<T, S, P>, |it|
     "QueuePair({} {:#08x}, {})", T::NAME, it.qp_num(), S::NAME);
 
-impl<E: Entry> fmt::Debug for Completed<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Completed { status, released } = self;
-        f.debug_struct("Completed").field("status", status).field("released", released).finish()
-    }
-}
+impl_debug!([E: Entry] Completed<'_, E>, |Completed { status, released }|
+    "Completed {{ status: {status:?}, released: {released:?} }}");

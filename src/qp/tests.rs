@@ -8,9 +8,10 @@ use std::ffi::c_int;
 use std::ptr;
 
 use super::*;
+use crate::completion::Direction;
 use crate::loopback::Fabric;
-use crate::post::PostErrorKind;
 use crate::post::chain::RecvPost;
+use crate::post::{PostErrorKind, Refusal};
 use crate::prelude::*;
 use crate::qp::Drained;
 use crate::state::QpState;
@@ -136,6 +137,8 @@ fn silent_send<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread>>(
     let error = bench.qp.post_send(wr::Send::new(c)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::Poisoned);
     assert_eq!(error.into_rejected().count(), 1);
+    let refused = bench.qp.counters().refused(Direction::Send, Refusal::Device);
+    assert_eq!(refused, 2, "the list, and the one after it");
     assert_eq!(bench.qp.send_room(), 0);
     bench.end(2);
 }
@@ -570,4 +573,39 @@ fn a_queue_that_drains_is_not_drained() {
     DRAINS.set(false);
     a.to_sqd().unwrap();
     assert!(a.as_state::<Sqd>().is_some());
+}
+
+/// A queue pair is deferred if it uses no more receives of its shared receive queue: in ERR, or if
+/// its device is gone. If the device keeps it in its state, it is destroyed at once.
+#[cfg(feature = "loopback")]
+#[test]
+fn only_a_queue_pair_that_uses_no_more_receives_is_deferred() {
+    use crate::loopback::LOOPBACK;
+    use crate::sys::control::Control;
+    crate::profile! { Served { receive: SharedRq } }
+    thread_local! { static ERRNO: std::cell::Cell<c_int> = const { std::cell::Cell::new(0) } }
+    let control = || Control {
+        modify_qp: |qp, attr, mask| match ERRNO.get() {
+            // SAFETY: the arguments come from the caller, which keeps the verb's contract.
+            0 => unsafe { (LOOPBACK.modify_qp)(qp, attr, mask) },
+            errno => Err(errno),
+        },
+        ..LOOPBACK
+    };
+    for (errno, is_deferred) in
+        [(0, true), (libc::EIO, true), (libc::ENODEV, true), (libc::EINVAL, false)]
+    {
+        ERRNO.set(0);
+        let context = device_with(Fabric::new(), control());
+        let pd = context.alloc_pd().unwrap();
+        let (cq, pool) = (context.create_cq::<Buf>(20).unwrap(), pd.create_pool(1, 8).unwrap());
+        let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+        srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        let qp = pd.create_qp::<Rc, Served>(&cq, &cq, Depth::on_srq(1, &srq)).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+        let qp = qp.modify(init).unwrap();
+        ERRNO.set(errno);
+        drop(qp);
+        assert_eq!(cq.shared().attachments(), 1 + is_deferred as usize, "{errno}");
+    }
 }

@@ -119,16 +119,12 @@ impl<L: Threads> ProtectionDomain<L> {
         // The types limit what may be posted, and the pool limits how much. The device must grant
         // at least that (R2.11).
         let granted = init.attr;
-        for (what, asked, granted) in
-            [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
-        {
-            if asked > granted {
-                drop(handle);
-                if let Some(cq) = &completes_into {
-                    cq.detach(&counters);
-                }
-                return Err(Error::limit(verb, what, asked.into(), granted.into()));
-            }
+        let fits = Error::at_most(verb, "max_wr", buffers, granted.max_wr)
+            .and_then(|()| Error::at_most(verb, "max_sge", M::VALUE, granted.max_sge));
+        if let Err(error) = fits {
+            drop(handle);
+            completes_into.inspect(|cq| cq.detach(&counters));
+            return Err(error);
         }
         let dependents = Dependents::default();
         if let Some(cq) = &completes_into {

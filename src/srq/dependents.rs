@@ -44,7 +44,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 #[derive(Default)]
 pub(crate) struct Dependents {
     /// The completion queues with its completions.
-    inboxes: Mutex<Vec<Weak<Inbox>>>,
+    pub(crate) inboxes: Mutex<Vec<Weak<Inbox>>>,
     deferred: Mutex<DeferredHere>,
 }
 
@@ -65,12 +65,6 @@ impl Dependents {
         if !inboxes.iter().any(|known| known.ptr_eq(&inbox)) {
             inboxes.push(inbox);
         }
-    }
-
-    /// The number of completion queues in its list.
-    #[cfg(all(test, feature = "loopback"))]
-    pub fn inboxes(&self) -> usize {
-        self.inboxes.lock().map_or(usize::MAX, |inboxes| inboxes.len())
     }
 
     fn deferred(&self) -> MutexGuard<'_, DeferredHere> {

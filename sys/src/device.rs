@@ -230,6 +230,8 @@ pub unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     /// A device that is slow to open does not block other threads, and `ibv_fork_init` is too late
@@ -249,6 +251,32 @@ mod tests {
         };
         assert_eq!(open_from(&is_opened, list, |_| true, open), Ok(Some(context)));
         assert_eq!(seen, Some((device.as_ptr(), Some(true))));
+    }
+
+    /// A list that was read is freed once, whether or not a device of it was opened.
+    #[test]
+    fn each_list_is_freed() {
+        thread_local! { static FREED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) } }
+        let free = |list: *mut *mut ibv_device| FREED.with_borrow_mut(|it| it.push(list.addr()));
+        for is_wanted in [true, false] {
+            let mut devices = [NonNull::<ibv_device>::dangling().as_ptr(); 2];
+            let list = NonNull::from(&mut devices).cast();
+            let read = || Ok(List { list, count: 2, free });
+            let open = |_| std::ptr::null_mut();
+            let opened = open_from(&Mutex::new(false), read, |_| is_wanted, open);
+            assert_eq!(opened.is_ok(), !is_wanted, "the device cannot be opened");
+            assert_eq!(FREED.take(), [list.as_ptr().addr()]);
+        }
+    }
+
+    /// The kernel's index decides, from 0 on. Without an index of both, libibverbs' object does.
+    #[test]
+    #[cfg(feature = "cm")]
+    fn an_index_identifies_a_device() {
+        let of = Identity::for_tests;
+        assert!(of(0, 1) == of(0, 2) && of(0, 1) != of(1, 1) && of(7, 1) == of(7, 2));
+        assert!(of(-1, 1) == of(0, 1) && of(0, 1) == of(-1, 1) && of(-1, 1) == of(-1, 1));
+        assert!(of(-1, 1) != of(0, 2) && of(0, 1) != of(-1, 2) && of(-1, 1) != of(-1, 2));
     }
 
     /// Only the first call can be too late.

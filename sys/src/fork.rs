@@ -87,6 +87,7 @@ mod tests {
 
     #[test]
     fn each_status_permits_a_fork_or_not() {
+        assert!(why(libc::EINVAL).contains("in `main`") && why(libc::EPERM).is_empty());
         let all = [0, 1, 2].map(ForkStatus::from_c);
         assert_eq!(all, [ForkStatus::Disabled, ForkStatus::Enabled, ForkStatus::Unneeded]);
     }

@@ -124,6 +124,37 @@ mod tests {
         assert!(!Interface::default().has(Gid::default()));
     }
 
+    /// Addresses of both families and of the link are added; others are not.
+    #[test]
+    fn each_kind_of_address_is_read() {
+        let mut it = Interface::default();
+        // SAFETY: zeroes are valid for these structures of numbers.
+        let (mut v4, mut v6, mut link) = unsafe {
+            let v4: libc::sockaddr_in = std::mem::zeroed();
+            let v6: libc::sockaddr_in6 = std::mem::zeroed();
+            let link: libc::sockaddr_ll = std::mem::zeroed();
+            (v4, v6, link)
+        };
+        v4.sin_addr.s_addr = u32::from_ne_bytes([10, 0, 0, 7]);
+        v6.sin6_addr.s6_addr[15] = 9;
+        (link.sll_halen, link.sll_addr) = (6, [1, 2, 3, 4, 5, 6, 7, 8]);
+        // SAFETY: each is a structure of its family, or has one that is not read.
+        let mut read = |families: [i32; 3]| unsafe {
+            v4.sin_family = families[0] as u16;
+            v6.sin6_family = families[1] as u16;
+            link.sll_family = families[2] as u16;
+            add(&mut it, (&raw const v4).cast());
+            add(&mut it, (&raw const v6).cast());
+            add(&mut it, (&raw const link).cast());
+            add(&mut it, std::ptr::null());
+            (std::mem::take(&mut it.addresses), std::mem::take(&mut it.hardware))
+        };
+        let addresses = ["10.0.0.7".parse().unwrap(), "::9".parse().unwrap()];
+        let all = [libc::AF_INET, libc::AF_INET6, libc::AF_PACKET];
+        assert_eq!(read(all), (addresses.to_vec(), vec![1, 2, 3, 4, 5, 6]));
+        assert_eq!(read([libc::AF_UNIX; 3]), (vec![], vec![]));
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "asks the kernel")]
     fn the_loopback_interface_is_found() {

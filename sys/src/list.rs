@@ -281,6 +281,16 @@ mod tests {
 
     use super::*;
 
+    /// The last part of a path is an address only if all four of its parts are hexadecimal.
+    #[test]
+    fn an_address_of_the_pci_bus_has_four_numbers() {
+        let of = |path: &str| pci_address(Path::new(path));
+        assert_eq!(of("/sys/devices/pci0000:3b/0000:3f:00.0").as_deref(), Some("0000:3f:00.0"));
+        for other in ["0000:3b:00", "0000:3b:00.0.1", "0000:3g:00.0", "rxe:0:0.0", "virtual", "/"] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
     /// A sysfs for the test.
     struct Tree(PathBuf);
 

@@ -201,6 +201,14 @@ mod tests {
         })
     }
 
+    /// Only rxe gives up, after at least 150 ms.
+    #[test]
+    fn only_rxe_gives_up() {
+        let limit = |provider: Provider| provider.gives_up_after().map(|time| time.as_millis());
+        assert_eq!(limit(Provider::Rxe), Some(150));
+        assert_eq!([Provider::Siw, Provider::Unknown].map(limit), [None; 2]);
+    }
+
     #[test]
     fn each_driver_is_recognised_by_its_number() {
         for (driver, provider) in DRIVERS {

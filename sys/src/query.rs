@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use super::control::{Answer, done, errno};
+use super::control::{Answer, done};
 use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
@@ -74,11 +74,8 @@ pub(crate) unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> An
     let ask = symbols().port_speed.ok_or(libc::ENOSYS)?;
     let mut speed = 0;
     // SAFETY: the context is live (the verb's contract), and the speed is a local.
-    match unsafe { ask(context, port.into(), &mut speed) } {
-        0 => Ok(speed),
-        answer if answer < 0 => Err(errno()),
-        answer => Err(answer),
-    }
+    done(unsafe { ask(context, port.into(), &mut speed) })?;
+    Ok(speed)
 }
 
 /// `ibv_query_rt_values_ex`, like C's inline function.

@@ -333,7 +333,9 @@ fn a_profile_that_does_not_count() {
     p.a.post_send(wr::RdmaWrite::inline_slice(&[0; 9], region.remote().write())).unwrap_err();
     assert_eq!(counts(&counters, Send), [None, Some(20), None]);
     assert_eq!((bytes(&counters), refused(&counters, Send)), ([None; 2], [0, 0, 0, 0, 1]));
-    assert_eq!(counts(&p.a.counters(), Send), [None, Some(20), None], "a later handle too");
+    let later = p.a.counters();
+    assert_eq!(counts(&later, Send), [None, Some(20), None], "a later handle too");
+    assert_eq!(counts(&later, Receive), [None, Some(0), None]);
 }
 
 #[test]

@@ -71,6 +71,10 @@ fn too_long_at_run_time_posts_nothing_of_the_list() {
     let long = vec![0; 65];
     let error = p.a.post_send(wr::Send::inline_slice(&long)).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked: 65, max: 64 });
+    // A longer message beside it is not inline.
+    let sent = wr::Send::new(filled(&p.pool, &numbered(1, 100)));
+    let error = post_send!(p.a, [sent, wr::Send::inline_slice(&long)]).unwrap_err();
+    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked: 65, max: 64 });
     assert_eq!(error.accepted(), 0);
     assert_eq!(
         error.to_string(),

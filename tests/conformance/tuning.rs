@@ -136,5 +136,9 @@ fn a_region_of_no_memory() {
     assert_eq!((&now[..16], &now[48..]), (&[7; 16][..], &[7; 16][..]));
     assert_eq!(now[16..48], [0; 32]);
     assert!(nothing.piece(far, 17).is_err());
+    // A provider may copy a short message with the processor (R18.18).
+    let refused = wr::Recv::at(nothing.piece(0, 16).unwrap()).unwrap_err();
+    assert!(refused.error.to_string().contains("the processor cannot access"), "{refused}");
+    drop(refused);
     nothing.destroy().unwrap();
 }

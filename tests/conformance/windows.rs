@@ -83,7 +83,9 @@ fn given_back(
         }
         None => false,
     });
-    back.unwrap()
+    let back = back.unwrap();
+    assert!(format!("{back:?}").starts_with("MemoryWindow(0 bytes"), "{back:?}");
+    back
 }
 
 /// Lends a window of the first end.

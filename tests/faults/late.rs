@@ -178,3 +178,30 @@ fn a_wait_for_a_late_flush() {
     assert_eq!((flushed, pool.available()), (1, 2));
     drop(qp);
 }
+
+/// An event may come before the completion that it announces. A wait for several sources polls
+/// again after each event, whenever the completion arrives.
+/// Ends: wait.
+#[test]
+#[cfg_attr(miri, ignore = "poll(2)")]
+fn a_wait_for_several_sources_polls_after_each_event() {
+    use proverbs::events::{Found, WaitFor, wait};
+    for runs in 0..24 {
+        let fabric = Device::fabric();
+        let early = Fault::SpuriousEvent.always();
+        let script = Script::seeded(0).with(Fault::FlushLate { runs }.always()).with(early);
+        fabric.inject(script);
+        let dev = Device::loopback(&fabric);
+        let (pd, mut channel) =
+            (dev.ctx.alloc_pd().unwrap(), dev.ctx.create_comp_channel().unwrap());
+        let mut cq: CompletionQueue = dev.ctx.cq(8).channel(&channel).create().unwrap();
+        let depth = Depth { send: 1, recv: 1 };
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let mut qp = Rc::init(qp, &Wish::new());
+        qp.post_recv(wr::Recv::empty()).unwrap();
+        let _qp = qp.to_error().unwrap();
+        let sources = [WaitFor::Cqs(&mut channel, &mut [&mut cq])];
+        let [found] = wait(sources, Some(patience())).unwrap();
+        assert!(matches!(found, Some(Found::Cq(0))), "{runs} runs");
+    }
+}

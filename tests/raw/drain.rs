@@ -7,8 +7,9 @@ use proverbs::ErrorKind;
 use proverbs::device::Provider;
 use proverbs::ext::extended_posting::ExtendedPosting;
 use proverbs::ext::xrc::{XrcRtr, XrcRts, XrcdFile};
-use proverbs::loopback::{Fabric, Personality, World};
+use proverbs::loopback::{Fabric, Fault, Personality, Script, World};
 use proverbs::memory::Raw;
+use proverbs::post::RecvSlots;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 
@@ -289,4 +290,52 @@ fn a_drain_of_an_initiator() {
             .unwrap();
         assert_eq!(found, [0, 1, 2], "{personality}");
     }
+}
+
+/// A device may flush late. The drain polls until then, and reports an error only after its time.
+/// Ends: QueuePair::drain_unchecked.
+#[test]
+fn a_drain_waits_until_the_device_flushes() {
+    for runs in [0, 1, 7, 40] {
+        let fabric = Fabric::new();
+        fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs }.always()));
+        let context = fabric.open_device();
+        let gid = context.query_gid(1, 1).unwrap();
+        let pd = context.alloc_pd().unwrap();
+        let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
+        let qp = pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+        let number = qp.qp_num();
+        let mut qp = connect(qp, gid, number);
+        // SAFETY: it names no memory, and the completion queue has room.
+        unsafe { qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(1, []))) }.unwrap();
+        let (mut qp, mut found) = (qp.to_error().unwrap(), Vec::new());
+        // SAFETY: one receive of four is outstanding, with another wr_id.
+        unsafe { qp.drain_unchecked(&mut cq, MARKERS, TIME, |it| found.push(it.raw_wr_id())) }
+            .unwrap();
+        assert_eq!((found, fabric.injected().flush_late), (vec![1], 1), "{runs} runs");
+    }
+}
+
+/// A list of receives is posted in order. If there are fewer slots, nothing is posted.
+#[test]
+fn a_list_of_receives_is_posted_whole() {
+    let context = Fabric::new().open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
+    let qp = pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 8 }).unwrap();
+    let number = qp.qp_num();
+    let mut qp = connect(qp, gid, number);
+    let (mut slots, mut found) = (RecvSlots::<3>::new(), Vec::new());
+    let recv = |i| wr::Recv::new(wr::Sge::new(i as u64, []));
+    // SAFETY: they name no memory, and queue and completion queue have room.
+    unsafe {
+        let full = qp.post_recv_list_unchecked(&mut slots, 4, recv).unwrap_err();
+        assert_eq!((full.errno, full.bad_wr), (libc::ENOMEM, Some(0)));
+        qp.post_recv_list_unchecked(&mut slots, 3, recv).unwrap();
+        qp.post_recv_list_unchecked(&mut slots, 0, recv).unwrap();
+        let mut qp = qp.to_error().unwrap();
+        qp.drain_unchecked(&mut cq, MARKERS, TIME, |it| found.push(it.raw_wr_id())).unwrap();
+    }
+    assert_eq!(found, [0, 1, 2]);
 }

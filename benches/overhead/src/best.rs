@@ -58,14 +58,14 @@ macro_rules! in_turn {
         }
     };
 }
-in_turn! { write write qp: |wr, buf, round| () }
-in_turn! { write_many write qp other: |wr, buf, round| () }
-in_turn! { full write shallow: |wr, buf, round| () }
+in_turn! { write write qp: |wr, buf, round| {} }
+in_turn! { write_many write qp other: |wr, buf, round| {} }
+in_turn! { full write shallow: |wr, buf, round| {} }
 in_turn! { set_len write qp: |wr, buf, round| buf.set_len(8 + round as usize) }
-in_turn! { read read qp: |wr, buf, round| () }
-in_turn! { cas cas qp: |wr, buf, round| () }
-in_turn! { faa faa qp: |wr, buf, round| () }
-in_turn! { faa_many faa qp other: |wr, buf, round| () }
+in_turn! { read read qp: |wr, buf, round| {} }
+in_turn! { cas cas qp: |wr, buf, round| {} }
+in_turn! { faa faa qp: |wr, buf, round| {} }
+in_turn! { faa_many faa qp other: |wr, buf, round| {} }
 
 /// Operands that change each time.
 #[inline(always)]

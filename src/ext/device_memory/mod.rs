@@ -373,11 +373,8 @@ impl ProtectionDomain {
             libc::EOPNOTSUPP => format!("{} does not support dma-bufs", self.context().name()),
             libc::EINVAL => {
                 let why = "not all of it is in the dma-buf, or the descriptor is not a dma-buf";
-                return Error::os(
-                    REGISTER_DMABUF,
-                    errno,
-                    format!("{}; {why}", dmabuf.asked(access)),
-                );
+                let asked = format!("{}; {why}", dmabuf.asked(access));
+                return Error::os(REGISTER_DMABUF, errno, asked);
             }
             _ => return why_not(REGISTER_DMABUF, self, dmabuf.len, dmabuf.asked(access), errno),
         };

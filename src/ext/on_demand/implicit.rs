@@ -166,19 +166,12 @@ impl<T, O> ImplicitRegion<T, O> {
     ) -> Result<ImplicitBuf<T, O>, Refused<M>> {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();
-        let len = match u32::try_from(bytes.len()) {
-            Ok(len) if len != 0 => len,
-            Ok(_) => {
-                let why = "cannot adopt 0 bytes";
-                return Err(Refused::new(*memory, Error::os(REGISTER, libc::EINVAL, why)));
-            }
-            Err(_) => {
-                let (asked, most) = (bytes.len() as u64, u32::MAX.into());
-                let error = Error::limit(REGISTER, "length of one buffer", asked, most);
-                return Err(Refused::new(*memory, error));
-            }
+        let fits = match bytes.len() as u64 {
+            0 => Err(Error::os(REGISTER, libc::EINVAL, "cannot adopt 0 bytes")),
+            len => Error::at_most(REGISTER, "length of one buffer", len, u64::from(u32::MAX)),
         };
-        let addr = bytes.as_ptr().cast::<u8>();
+        or_refused!(*memory, fits);
+        let (addr, len) = (bytes.as_ptr().cast::<u8>(), bytes.len() as u32);
         // Work requests contain only the address.
         addr.expose_provenance();
         // INVARIANT: the value was moved for the last time, and then its `bytes` was called.

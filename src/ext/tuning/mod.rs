@@ -200,12 +200,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             cq_period: to.cq_period(),
         });
         let most = context.query_device_ex()?;
-        for (what, asked, max) in [
-            ("cq_count", moderate.cq_count, most.max_cq_count),
-            ("cq_period", moderate.cq_period, most.max_cq_period),
-        ] {
-            Error::at_most(VERB, what, asked, max)?;
-        }
+        Error::at_most(VERB, "cq_count", moderate.cq_count, most.max_cq_count)?;
+        Error::at_most(VERB, "cq_period", moderate.cq_period, most.max_cq_period)?;
         let mut attr = ibv_modify_cq_attr { attr_mask: MODERATE, moderate };
         // SAFETY: its handle keeps the queue.
         unsafe { (handle.control().modify_cq)(handle.as_ptr(), &mut attr) }

@@ -139,7 +139,7 @@ where
 {
     let registered = region.shared();
     let (start, len) = (range.start, range.len());
-    let is_one = registered.pd() == window.pd();
+    let is_one = registered.pd() == window.core().of.pd();
     Error::unless_one_pd(VERB, "the memory window and the region", is_one)?;
     if len == 0 || registered.check(start, len).is_err() {
         let asked = format!("bytes {range:?} of a region of {}", region.len());

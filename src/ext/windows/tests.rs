@@ -158,3 +158,40 @@ fn the_next_key_counts_in_the_lower_bits() {
     use crate::memory::window::next_key;
     assert_eq!([0x1200, 0x12fe, 0x12ff].map(next_key), [0x1201, 0x12ff, 0x1200]);
 }
+
+/// A device may report a correct checksum beside an invalidated key. Only on Soft-RoCE does the
+/// flag of the checksum mean a key.
+#[test]
+fn a_checksum_is_not_a_key() {
+    use crate::memory::header::word;
+    use crate::sys::types::{ibv_cq, ibv_wc, ibv_wc_flags, ibv_wc_opcode};
+    thread_local! { static FLAGS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) } }
+    unsafe extern "C" fn one(_: *mut ibv_cq, _: i32, to: *mut ibv_wc) -> i32 {
+        let (wr_id, opcode) = ((word::NONE | word::RECEIVE) as u64, ibv_wc_opcode::IBV_WC_RECV);
+        // SAFETY: the caller has room for at least one completion, for which zeroes are a valid
+        // value. The union is one number.
+        unsafe {
+            to.write(ibv_wc { wr_id, opcode, wc_flags: FLAGS.get(), ..std::mem::zeroed() });
+            (&raw mut (*to).imm_data_invalidated_rkey_union).cast::<u32>().write(0x1234);
+        }
+        1
+    }
+    let context = loopback::Fabric::new().open_device();
+    let mut cq: CompletionQueue = context.create_cq(4).unwrap();
+    // SAFETY: the context is live. This is a pointer, because polls read the context at the same
+    // time.
+    let poll_cq = unsafe { &raw mut (*context.handle.as_ptr()).ops.poll_cq };
+    // SAFETY: the context is live, and no other thread reads or writes the field at this moment.
+    let device = unsafe { poll_cq.replace(Some(one)) };
+    let (key, sum) = (ibv_wc_flags::IBV_WC_WITH_INV.0, ibv_wc_flags::IBV_WC_IP_CSUM_OK.0);
+    let named = Some(0x1234);
+    for (flags, rkey) in [(0, None), (key, named), (sum, None), (key | sum, named)] {
+        FLAGS.set(flags);
+        let completion = cq.poll_one().unwrap().unwrap();
+        assert_eq!(completion.invalidated_rkey(), rkey, "{flags:#x}");
+        std::mem::forget(completion); // no queue posted it
+    }
+    // SAFETY: the completion queue keeps the context, and no other thread reads or writes the field
+    // at this moment.
+    unsafe { poll_cq.write(device) };
+}

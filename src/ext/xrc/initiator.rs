@@ -171,11 +171,8 @@ impl<L: Threads> ProtectionDomain<L> {
     where
         QueuePair<Xrc, Reset, P>: Allows<call::CreateXrcInitiator>,
     {
-        can.check_is_of(
-            &self.context(),
-            "ibv_create_qp",
-            "the proof of XRC and the protection domain",
-        )?;
+        let what = "the proof of XRC and the protection domain";
+        can.check_is_of(&self.context(), "ibv_create_qp", what)?;
         let depth = Depth { send: depth, recv: 0 };
         create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())
     }
@@ -191,4 +188,22 @@ transitions! {
     XrcReturn: Xrc Rts -> Rts, Xrc Sqd -> Rts;
     XrcSqd<P>: Xrc Sqd -> Draining;
     Drain: Xrc Rts -> Draining;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::state::QpState;
+
+    /// A transition back to RTS sets what the program names, and nothing else.
+    #[test]
+    fn a_return_sets_the_access_that_is_given() {
+        let filled = |access| {
+            let mut attr = Attr::new(QpState::Rts);
+            XrcReturn(XrcRtsOptional { access }).fill(&mut attr);
+            (attr.mask & 1 << 3 != 0, attr.c.qp_access_flags) // IBV_QP_ACCESS_FLAGS
+        };
+        assert_eq!(filled(None), (false, 0));
+        assert_eq!(filled(Some(QpAccess::REMOTE_READ)), (true, QpAccess::REMOTE_READ.bits()));
+    }
 }

@@ -1,5 +1,7 @@
 //! The header before the payload of a datagram.
 
+use std::net::Ipv4Addr;
+
 use crate::terms::gid::Gid;
 
 /// The 40 bytes before the payload of a UD message.
@@ -37,16 +39,11 @@ impl Grh {
     }
 
     fn address(&self, v6: usize, v4: usize) -> Option<Gid> {
-        let mut gid = [0; 16];
         if self.is_v4() {
-            gid[10..12].fill(0xff);
-            gid[12..].copy_from_slice(&self.0[20 + v4..24 + v4]);
-        } else if self.0[0] >> 4 == 6 {
-            gid.copy_from_slice(&self.0[v6..v6 + 16]);
-        } else {
-            return None;
+            let address: [u8; 4] = self.0[20 + v4..24 + v4].try_into().ok()?;
+            return Some(Gid(Ipv4Addr::from(address).to_ipv6_mapped().octets()));
         }
-        Some(Gid(gid))
+        (self.0[0] >> 4 == 6).then_some(Gid(self.0[v6..v6 + 16].try_into().ok()?))
     }
 }
 

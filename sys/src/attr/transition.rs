@@ -60,7 +60,7 @@ impl Attr {
 
     pub fn notify(&mut self, notify: bool) {
         if notify {
-            self.c.en_sqd_async_notify = 1;
+            self.c.en_sqd_async_notify = notify.into();
             self.mask |= Mask::IBV_QP_EN_SQD_ASYNC_NOTIFY.0;
         }
     }

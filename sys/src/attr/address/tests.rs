@@ -25,6 +25,7 @@ fn each_field_has_its_place() {
     assert_eq!(AddressVector::from_c(&c), routed());
     let local = AddressVector::infiniband(1, 4);
     assert_eq!((local.to_c().is_global, local.to_c().dlid), (0, 4));
+    assert_eq!((local.to_c().grh.sgid_index, { local.to_c().grh.flow_label }), (0, 0));
     assert_eq!(AddressVector::from_c(&local.to_c()), local);
 }
 
