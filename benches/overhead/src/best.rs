@@ -38,7 +38,7 @@ macro_rules! each {
 
 /// One prepared work request after the other, on one queue pair or on several in turn.
 macro_rules! in_turn {
-    ($name:ident $ready:ident $($qp:ident)*: |$wr:ident, $buf:ident, $round:ident| $before:expr) => {
+    ($name:ident $ready:ident $($qp:ident)*: |$wr:ident, $buf:ident, $round:ident| $before:block) => {
         #[inline(always)]
         pub fn $name(life: &mut Life) -> Done {
             let mut $wr = life.ready.$ready.take().ok_or_else(missing)?;
@@ -46,7 +46,7 @@ macro_rules! in_turn {
             let mut $round = 0;
             while $round < ROUNDS {
                 $(
-                    $before;
+                    $before
                     posted(life.$qp.post_prepared(&mut $wr, $buf))?;
                     $buf = back(&mut life.cq)?;
                     $round += 1;
@@ -61,7 +61,7 @@ macro_rules! in_turn {
 in_turn! { write write qp: |wr, buf, round| {} }
 in_turn! { write_many write qp other: |wr, buf, round| {} }
 in_turn! { full write shallow: |wr, buf, round| {} }
-in_turn! { set_len write qp: |wr, buf, round| buf.set_len(8 + round as usize) }
+in_turn! { set_len write qp: |wr, buf, round| { buf.set_len(8 + round as usize) } }
 in_turn! { read read qp: |wr, buf, round| {} }
 in_turn! { cas cas qp: |wr, buf, round| {} }
 in_turn! { faa faa qp: |wr, buf, round| {} }

@@ -53,12 +53,10 @@ const IN_README: [(&str, &str); 7] = [
 ];
 
 /// Rows of whole loops, and their names in the README.
-const LOOPS: [(&str, &str); 26] = [
+const LOOPS: [(&str, &str); 24] = [
     ("one/write", "WRITE"),
-    ("one/set_len", "WRITE of varying length"),
     ("one/full", "WRITE, a queue that is kept full"),
     ("one/read", "READ"),
-    ("one/cas", "compare-and-swap"),
     ("one/new_cas", "compare-and-swap, new operands"),
     ("one/faa", "fetch-and-add"),
     ("one/echo1", "receive, reply from the same buffer"),
@@ -91,10 +89,10 @@ pub fn readme(rows: &[Row]) -> String {
     .to_owned();
     for (name, label) in IN_README {
         let row = rows.iter().find(|row| row.family == "caller" && row.name == name);
-        let [idiom, fast] =
-            ["idiom", "fast"].map(|form| show(row.and_then(|row| row.best(form, ""))));
-        let ours = show(row.and_then(Row::ours).map(|(_, count)| count));
-        let _ = writeln!(text, "| {label} | {idiom} | {fast} | **{ours}** |");
+        let best = |form| show(row.and_then(|row| row.best(form, "")));
+        let [idiom, fast] = ["idiom", "fast"].map(best);
+        let ours = row.and_then(Row::ours).map(|(_, count)| count);
+        let _ = writeln!(text, "| {label} | {idiom} | {fast} | **{}** |", show(ours));
     }
     text.push_str(
         "
@@ -105,16 +103,16 @@ pub fn readme(rows: &[Row]) -> String {
     for (name, label) in LOOPS {
         let find = |name: &str| rows.iter().find(|row| row.id() == name);
         let many = find(&name.replace("one/", "many/")).filter(|_| name.starts_with("one/"));
-        let one = find(name);
-        let c0 = show(one.and_then(|row| row.best("c0", "")).map(f64::round));
-        let _ = writeln!(text, "| {label} | {c0} | {} | {} |", compared(one), compared(many));
+        let c0 = show(find(name).and_then(|row| row.best("c0", "")).map(f64::round));
+        let [one, many] = [find(name), many].map(compared);
+        let _ = writeln!(text, "| {label} | {c0} | {one} | {many} |");
     }
     text
 }
 
 /// C with the same checks, Rust, and their ratio.
 fn compared(row: Option<&Row>) -> String {
-    let (ours, c) = (row.and_then(Row::ours).map(|ours| ours.1), row.and_then(Row::limit));
-    let Some((ours, c)) = ours.zip(c) else { return "- | - | -".into() };
-    format!("{c:.0} | **{ours:.0}** | {:.2}", ours / c)
+    let both = row.and_then(|row| Some((row.ours()?.1, row.limit()?)));
+    let text = both.map(|(our, c)| format!("{c:.0} | **{our:.0}** | {:.2}", our / c));
+    text.unwrap_or("- | - | -".into())
 }
