@@ -44,12 +44,13 @@ const VERB: &str = "ibv_reg_mr";
 ///
 /// # Cost
 ///
-/// Taking and dropping a buffer do not allocate, with the exception of a [`Pool`](crate::Pool).
-/// Posting and completing cost as much as with a pool's buffers. A dropped buffer of up to 64 KiB keeps its bytes for the next buffer of the same
-/// length. Taking that one locks nothing and takes about 37 instructions, and the drop as many (see
-/// `docs/costs.md`). About 64 dropped buffers are kept; others are merged with their free
-/// neighbours when they are dropped, and so are the kept ones when a take finds no room. All other
-/// takes, splitting, joining and widening lock the arena briefly; a drop never waits for the lock.
+/// Taking and dropping a buffer do not allocate, with the exception that [`Pool`](crate::Pool) names.
+/// Posting and completing cost as much as with a pool's buffers. A dropped buffer of up to 64 KiB
+/// keeps its bytes for the next buffer of the same length. Taking that one locks nothing and takes
+/// about 37 instructions, and the drop as many (see `docs/costs.md`). About 64 dropped buffers are
+/// kept; others are merged with their free neighbours when they are dropped, and so are the kept
+/// ones when a take finds no room. All other takes, splitting, joining and widening lock the arena
+/// briefly; a drop never waits for the lock.
 /// A take looks at a few numbers, however many buffers the arena has. Only if the arena is nearly
 /// full does it search the free blocks of similar length.
 ///

@@ -653,7 +653,7 @@ mod tests {
         assert_eq!(dear.large.shared().free_slots(), 4 * ended.len());
     }
 
-    /// What needs the buffers of a pool finds those that queues which wait own.
+    /// Each call that needs the buffers of a pool finds those that waiting queues own.
     #[test]
     fn what_needs_the_buffers_searches() {
         let dear = dear();

@@ -19,10 +19,11 @@ use crate::terms::error::{Error, Refused};
 /// `IBV_ACCESS_LOCAL_WRITE`).
 ///
 /// [`take`](Self::take) returns a free buffer and dropping the buffer frees it. Neither allocates,
-/// except a take that finds no free buffer and [searches](crate::qp#how-a-queue-pair-ends) for those
-/// of ended queue pairs. Threads can share a pool. Dropping a buffer never waits. Two threads that
-/// take at the same time may wait for each other, for a few instructions or for such a search. You
-/// do not have to drop a buffer to reuse it: post the one that a completion returned.
+/// with one exception: a take that finds no free buffer
+/// [searches](crate::qp#how-a-queue-pair-ends) for the buffers of ended queue pairs. Threads can
+/// share a pool. Dropping a buffer never waits. Two threads that take at the same time may wait for
+/// each other, for a few instructions or for such a search. You do not have to drop a buffer to
+/// reuse it: post the one that a completion returned.
 ///
 /// Peers cannot access a pool. Use a [`MemoryRegion`](crate::MemoryRegion) for memory that peers
 /// read or write.
