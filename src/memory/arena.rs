@@ -44,7 +44,7 @@ const VERB: &str = "ibv_reg_mr";
 ///
 /// # Cost
 ///
-/// Taking and dropping a buffer do not allocate, with the exception that [`Pool`](crate::Pool) names.
+/// Taking and dropping a buffer do not allocate, with the exception in [`Pool`](crate::Pool).
 /// Posting and completing cost as much as with a pool's buffers. A dropped buffer of up to 64 KiB
 /// keeps its bytes for the next buffer of the same length. Taking that one locks nothing and takes
 /// about 37 instructions, and the drop as many (see `docs/costs.md`). About 64 dropped buffers are

@@ -274,7 +274,7 @@ impl<C> Slab<C> {
         Some(lock(&self.arena.as_ref()?.blocks))
     }
 
-    /// The blocks of an arena, after the bytes of all dropped buffers were freed and merged. Buffers
+    /// The blocks of an arena, after the bytes of dropped buffers were freed and merged. Buffers
     /// that ended queues still owned are returned first. A pool has no blocks, but searches too.
     pub fn merged(&self) -> Option<MutexGuard<'_, Blocks>> {
         let _ = self.search();
