@@ -496,7 +496,7 @@ mod serde {
 
     /// Reading stops at the largest number of regions, even if the peer continues.
     ///
-    /// Holds T11: serde stops at the largest number of regions that an endpoint may have.
+    /// Serde stops at the largest number of regions that an endpoint may have.
     #[test]
     fn json_is_not_read_beyond_the_largest_number_of_regions() {
         struct Endless {

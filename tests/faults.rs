@@ -251,7 +251,7 @@ fn a_post_with_unknown_outcome_keeps_everything_with_the_device() {
 /// A drain posts its own work request after unsignaled ones. If it is unknown whether the device
 /// has it, it is not posted again: two completions would have one wr_id.
 ///
-/// Holds D1: a drain does not post its own work request twice under one `wr_id`.
+/// A drain does not post its own work request twice under one `wr_id`.
 #[test]
 fn a_drains_post_with_unknown_outcome_is_not_repeated() {
     for taken in [true, false] {
@@ -319,7 +319,7 @@ fn a_broken_completion_queue_stays_broken() {
 /// A failure that no device returns would be taken for success, with the buffer at the device but
 /// in no in-flight table.
 ///
-/// Holds T8: a fault that rejects a post with errno 0 cannot be scripted.
+/// A fault that rejects a post with errno 0 cannot be scripted.
 #[test]
 fn a_failure_with_a_success_code_is_not_a_fault() {
     let no_rule = |fault: Fault| std::panic::catch_unwind(|| fault.always()).is_err();

@@ -137,7 +137,7 @@ profile! { WideDirect { max_send_sge: 2, max_recv_sge: 2, max_inline: 64, entry:
 
 /// A device that grants less than requested is an error, whichever limit it is.
 ///
-/// Holds T6: `create_srq` compares the granted with the requested sizes.
+/// `create_srq` compares the granted with the requested sizes.
 /// Proves R2.11.
 #[test]
 fn a_device_that_grants_less_is_detected() {

@@ -316,7 +316,7 @@ mod tests {
 
     /// A channel on which ids come and go keeps the events of the ids that exist.
     ///
-    /// Holds L20: events of ids that are gone do not accumulate in a channel.
+    /// Events of ids that are gone do not accumulate in a channel.
     #[test]
     #[cfg_attr(miri, ignore = "epoll(7)")]
     fn what_nobody_can_ask_for_is_not_kept() {

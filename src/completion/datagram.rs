@@ -189,7 +189,7 @@ mod tests {
 
         /// The bytes before an IPv4 header do not matter, even if they look like IPv6.
         ///
-        /// Holds T4: 20 undefined bytes before an IPv4 header are never taken for an IPv6 header.
+        /// 20 undefined bytes before an IPv4 header are never taken for an IPv6 header.
         /// Proves R5.11.
         #[test]
         fn garbage_before_an_ipv4_header_is_nothing(

@@ -44,7 +44,7 @@ use crate::terms::transport::Rc;
 ///
 /// ```compile_fail,E0596
 /// # use proverbs::endpoint::RcConnector;
-/// # // Holds T7: a connector lends its queue pair only to receive, so it cannot be exchanged
+/// # // A connector lends its queue pair only to receive, so it cannot be exchanged
 /// # // for another.
 /// fn exchange(one: &mut RcConnector, other: &mut RcConnector) {
 ///     std::mem::swap(&mut *one.qp(), &mut *other.qp());

@@ -458,7 +458,7 @@ fn marks_stand_out() {
 /// More queue pairs, resets and pools than there are tags and numbers. No two in use are the same,
 /// and buffers return as usual.
 ///
-/// Holds L7: tags of rings are reused, so creates and resets never exhaust them.
+/// Tags of rings are reused, so creates and resets never exhaust them.
 #[test]
 fn ids_last() {
     use std::collections::BTreeSet;

@@ -347,7 +347,7 @@ fn a_drain_of_a_device_that_does_not_flush_ends() {
 /// A device that does not accept the error state: a queue pair that was given up sends nothing
 /// more, not even the sentinel of a drain.
 ///
-/// Holds T5: a queue pair whose destruction failed in RTS sends no message when it is drained.
+/// A queue pair whose destruction failed in RTS sends no message when it is drained.
 #[cfg(feature = "loopback")]
 #[test]
 fn what_is_given_up_and_stays_in_rts_sends_nothing() {

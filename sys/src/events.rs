@@ -500,7 +500,7 @@ mod tests {
 
     /// Another thread took the event before libibverbs reads the descriptor.
     ///
-    /// Holds S1: checking for an event does not sleep if another thread took the event.
+    /// Checking for an event does not sleep if another thread took the event.
     #[test]
     #[cfg_attr(miri, ignore = "calls libibverbs")]
     fn a_read_does_not_sleep_for_a_taken_event() {
@@ -515,7 +515,7 @@ mod tests {
         assert_eq!(errno, libc::EAGAIN);
     }
 
-    /// Holds S1: checking for an event does not sleep if another thread took the event.
+    /// Checking for an event does not sleep if another thread took the event.
     #[test]
     #[cfg_attr(miri, ignore = "calls libibverbs")]
     fn a_read_does_not_sleep_for_a_taken_asynchronous_event() {

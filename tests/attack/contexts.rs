@@ -49,7 +49,7 @@ fn a_context_that_panics_while_it_is_made() {
 /// Several buffers are dropped at once. The first drops its pool, whose context panics; the others
 /// still return.
 ///
-/// Holds L10: a context that panics in its drop does not leak the contexts dropped with it.
+/// A context that panics in its drop does not leak the contexts dropped with it.
 #[test]
 fn a_context_that_panics_among_others() {
     fails_on!(NoRings);
@@ -170,7 +170,7 @@ fn contexts_that_panic_when_their_pool_is_dropped() {
 /// A reset drops a pool whose contexts panic. The queue pair, in a field, is in RESET and can be
 /// used again.
 ///
-/// Holds T13: a context that panics during a reset of a queue pair in a field does not abort the
+/// A context that panics during a reset of a queue pair in a field does not abort the
 /// process.
 #[test]
 fn a_context_that_panics_while_its_queue_pair_is_reset() {

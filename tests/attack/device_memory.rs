@@ -238,7 +238,7 @@ macro_rules! short_reads {
     }};
 }
 
-/// Holds U10: mlx5 never copies a short READ into a dma-buf or device memory by the CPU.
+/// Mlx5 never copies a short READ into a dma-buf or device memory by the CPU.
 /// Proves R18.18.
 #[test]
 fn short_reads_into_device_memory() {

@@ -13,7 +13,7 @@ fn other_context(dev: &Device) -> Context {
     }
 }
 
-/// Holds A5a: a queue pair rejects a completion queue of another context.
+/// A queue pair rejects a completion queue of another context.
 /// Proves R12.1.
 #[test]
 fn a_completion_queue_of_another_context() {
@@ -31,7 +31,7 @@ fn a_completion_queue_of_another_context() {
     pd.create_qp::<Rc, DefaultProfile>(&here, &here, depth).unwrap();
 }
 
-/// Holds A5b: a completion queue rejects a completion channel of another context.
+/// A completion queue rejects a completion channel of another context.
 #[test]
 fn a_completion_channel_of_another_context() {
     let dev = Device::open();
@@ -45,7 +45,7 @@ fn a_completion_channel_of_another_context() {
 
 /// Every device would grant a limit whose lower 32 bits are 0, and it would hold for nothing.
 ///
-/// Holds A6: a limit beyond 32 bits is rejected instead of truncated.
+/// A limit beyond 32 bits is rejected instead of truncated.
 /// Proves R3.1.
 #[test]
 fn limits_beyond_32_bits() {

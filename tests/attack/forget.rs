@@ -233,7 +233,7 @@ fn a_post_that_is_suspended_forever() {
 /// An iterator panics while it fills a list. The list survives, and is dropped or posted; that ends
 /// it once, and does not affect a forgotten list.
 ///
-/// Holds L17: a list whose iterator panics ends once and loses no buffer of a forgotten list.
+/// A list whose iterator panics ends once and loses no buffer of a forgotten list.
 #[test]
 fn a_list_beside_one_whose_iterator_panicked() {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

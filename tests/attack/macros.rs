@@ -50,7 +50,7 @@ mod hijack {
     impl<T> Receives for T {}
 }
 
-/// Holds A4a: `post_send!` never calls methods of a trait in the caller's scope.
+/// `post_send!` never calls methods of a trait in the caller's scope.
 /// Proves R11.1.
 #[test]
 fn methods_of_traits_in_scope_are_not_called() {
@@ -94,7 +94,7 @@ fn a_panic_between_work_requests_posts_nothing() {
 /// is already gone. A later queue may have its counters at the same address, and would take back a
 /// buffer that is already free. (A debug build detects that when the queue ends.)
 ///
-/// Holds U8: a buffer of a list that was left early does not name a queue after its return.
+/// A buffer of a list that was left early does not name a queue after its return.
 #[test]
 fn a_list_that_is_left_early_with_buffers_whose_pool_is_gone() {
     fails_on!(Iwarp, "R24.5");

@@ -11,7 +11,7 @@ use crate::support::*;
 /// A peer writes a region piecemeal while one thread reads its cells, and another copies bytes in
 /// and out.
 ///
-/// Holds A7: under Miri, atomics of two sizes never race on the same bytes of an open region.
+/// Under Miri, atomics of two sizes never race on the same bytes of an open region.
 /// Proves R6.12, R18.42.
 #[test]
 fn bytes_cells_and_a_peer_at_the_same_places() {
@@ -121,7 +121,7 @@ fn pieces_that_overlap() {
 /// A registered page is kept out of a child process as a whole, so it must contain no other heap
 /// data.
 ///
-/// Holds T9: the tail of a registered page holds no other heap data, which a child process would
+/// The tail of a registered page holds no other heap data, which a child process would
 /// miss.
 #[test]
 fn a_registered_page_contains_nothing_else() {

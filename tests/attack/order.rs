@@ -14,7 +14,7 @@ profile! { OnSrq { receive: SharedRq } }
 /// order. The completion queue takes the last chance to poll with it, so orphaned buffers return by
 /// themselves.
 ///
-/// Holds A11a: outstanding buffers return to their pool when the last completion queue is dropped.
+/// Outstanding buffers return to their pool when the last completion queue is dropped.
 /// Proves R11.8.
 #[test]
 fn orphaned_buffers_return_when_the_last_completion_queue_is_dropped() {
@@ -62,7 +62,7 @@ fn orphaned_buffers_return_when_the_last_completion_queue_is_dropped() {
     }
 }
 
-/// Holds A11b: buffers of a shared receive queue that no completion queue ever used return to their
+/// Buffers of a shared receive queue that no completion queue ever used return to their
 /// pool.
 /// Proves R7.16.
 #[test]
@@ -79,7 +79,7 @@ fn a_shared_receive_queue_that_was_never_used() {
 /// The queue pair is dropped, the completion queue is polled, and then the shared receive queue is
 /// dropped.
 ///
-/// Holds A11c: a shared receive queue that is dropped last releases its room.
+/// A shared receive queue that is dropped last releases its room.
 /// Proves R7.16.
 #[test]
 fn a_shared_receive_queue_that_is_dropped_last() {
@@ -100,7 +100,7 @@ fn a_shared_receive_queue_that_is_dropped_last() {
 
 /// A queue in use keeps its completions instead of discarding other queue pairs' messages.
 ///
-/// Holds A12: a rejected `CompletionQueue::destroy` keeps the completions.
+/// A rejected `CompletionQueue::destroy` keeps the completions.
 /// Proves R12.1.
 #[test]
 fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
@@ -207,7 +207,7 @@ fn a_completion_queue_that_is_dropped_while_one_of_its_queue_pairs_lives() {
 /// The user's iterator panics when it is dropped: its requests are dropped with their list, and so
 /// are rejected ones.
 ///
-/// Holds L18: an iterator that panics in its drop loses no buffer of its list.
+/// An iterator that panics in its drop loses no buffer of its list.
 #[test]
 fn iterators_that_panic_when_they_are_dropped() {
     fails_on!(NoRings);
@@ -341,7 +341,7 @@ fn a_mistake_of_one_request_is_not_charged_to_the_next() {
 /// Completions from before a reset are in the completion queue when the queue pair is destroyed.
 /// Its room is released only after they were polled.
 ///
-/// Holds L21: a destroy after a reset does not release room of completions that are still queued.
+/// A destroy after a reset does not release room of completions that are still queued.
 #[test]
 fn a_reset_and_a_destroy_while_completions_wait() {
     let pair = proverbs::loopback::pair().unwrap();
@@ -366,7 +366,7 @@ fn a_reset_and_a_destroy_while_completions_wait() {
 /// The same for a queue pair that is dropped, and destroyed when its receive completion queue was
 /// found empty; its sends complete in another one.
 ///
-/// Holds L21: a drop after a reset does not release room of completions that are still queued.
+/// A drop after a reset does not release room of completions that are still queued.
 #[test]
 fn a_reset_and_a_drop_while_completions_wait() {
     fails_on!(Iwarp, "R24.5");

@@ -81,7 +81,7 @@ fn only_neighbours_are_joined() {
 
 /// Narrowed parts are split and joined in place, and each byte belongs to one buffer.
 ///
-/// Holds P1: the parts of a split buffer never share bytes.
+/// The parts of a split buffer never share bytes.
 /// Proves R18.31.
 #[test]
 fn narrowed_parts_overlap_nothing() {
@@ -140,7 +140,7 @@ fn parts_outlive_their_arena() {
 /// The eight bytes of an atomic would exceed a buffer that was narrowed to fewer. However the post
 /// is rejected, the returned buffer has no more bytes than before.
 ///
-/// Holds P2: an atomic into a buffer narrowed below 8 bytes is rejected.
+/// An atomic into a buffer narrowed below 8 bytes is rejected.
 /// Proves R18.31.
 #[test]
 fn a_buffer_too_short_for_an_atomic() {
@@ -206,7 +206,7 @@ fn a_buffer_too_short_for_an_atomic() {
 /// Parts share words. The device owns one, and the program owns two and holds slices of them. The
 /// device touches only its own bytes.
 ///
-/// Holds D3: under Miri, the loopback device touches only the bytes of its own part of a split
+/// Under Miri, the loopback device touches only the bytes of its own part of a split
 /// buffer.
 #[test]
 fn slices_next_to_a_part_that_the_device_has() {

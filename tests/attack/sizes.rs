@@ -121,7 +121,7 @@ fn empty_lists_and_lists_too_long() {
 
 /// Bytes that do not fit are not truncated silently; the buffer is unchanged.
 ///
-/// Holds T3: filling a buffer rejects bytes that do not fit instead of truncating them.
+/// Filling a buffer rejects bytes that do not fit instead of truncating them.
 #[test]
 fn bytes_that_do_not_fit_are_not_copied() {
     let dev = Device::open();
@@ -142,7 +142,7 @@ fn bytes_that_do_not_fit_are_not_copied() {
 /// An empty READ returns nothing, even into the longest possible piece. (A port may report
 /// unlimited messages.)
 ///
-/// Holds T17: a zero-length READ into a piece of 2^32 - 1 bytes reads no bytes.
+/// A zero-length READ into a piece of 2^32 - 1 bytes reads no bytes.
 #[test]
 fn an_empty_read_into_the_longest_piece() {
     profile! { Mixed { entry: AnyBuf } }

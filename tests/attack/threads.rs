@@ -150,7 +150,7 @@ impl Drop for Ends<'_> {
 /// One thread resets a queue pair repeatedly while another polls its completion queue empty: the
 /// booking must stay with the queue pair (R9.9).
 ///
-/// Holds A9b: a poll on another thread during a reset does not release the room of the queue pair.
+/// A poll on another thread during a reset does not release the room of the queue pair.
 /// Proves R8.18.
 #[test]
 fn a_reset_while_the_completion_queue_is_polled_elsewhere() {

@@ -7,7 +7,7 @@ use crate::support::*;
 
 /// mlx5 flags the sender's completion as having an immediate, and writes none.
 ///
-/// Holds U2: `imm_data` of a send completion returns nothing, since providers may leave it
+/// `imm_data` of a send completion returns nothing, since providers may leave it
 /// unwritten.
 #[test]
 fn the_immediate_of_a_send() {

@@ -145,7 +145,7 @@ fn a_region_that_is_dropped_while_its_window_is_bound() {
 /// Two queue pairs are swapped behind references, and so are their windows: no window is bound
 /// through the other queue pair.
 ///
-/// Holds W4: a memory window is posted only to the queue pair that allocated it.
+/// A memory window is posted only to the queue pair that allocated it.
 /// Proves R19.4.
 #[test]
 fn windows_of_swapped_queue_pairs() {
@@ -345,7 +345,7 @@ fn a_window_without_a_fresh_key_can_only_be_dropped() {
 
 /// Queue pairs of two devices may have the same number, and their windows the same key.
 ///
-/// Holds T14: a completion of another device's queue pair with the same number returns no window.
+/// A completion of another device's queue pair with the same number returns no window.
 #[test]
 fn a_completion_of_another_device_revokes_nothing() {
     let lent = |p: &mut Pair<Rc, Any>, region: &Open| {

@@ -207,7 +207,7 @@ async fn yields(turns: u32) {
 /// Other tasks get a turn between two foreign events. Otherwise a time-out would never fire beside
 /// a neighbour that receives events without a pause.
 ///
-/// Holds S10: a task that takes other tasks' events yields, so a time-out around it fires.
+/// A task that takes other tasks' events yields, so a time-out around it fires.
 /// Ends: AsyncEventChannel::disconnected, AsyncEventChannel::finish, AsyncEventChannel::request.
 #[test]
 fn foreign_events_do_not_starve_other_tasks() {
@@ -272,7 +272,7 @@ fn foreign_events_do_not_starve_other_tasks() {
 
 /// Nor does a program's own loop starve them, if each event that it takes is followed by another.
 ///
-/// Holds S15: a loop over ready events yields, so a time-out around it fires.
+/// A loop over ready events yields, so a time-out around it fires.
 /// Ends: AsyncEventChannel::next.
 #[test]
 fn a_loop_of_events_does_not_starve_other_tasks() {
@@ -420,7 +420,7 @@ fn an_awaited_wait_ends_in_time() {
 /// DISCONNECTED arrives once, here at a call on the id before the id was on a channel. Awaiting the
 /// end there still returns.
 ///
-/// Holds S11: the end of a connection that an earlier call saw also ends an await on its channel.
+/// The end of a connection that an earlier call saw also ends an await on its channel.
 /// Ends: AsyncEventChannel::finish.
 #[test]
 fn an_end_that_was_seen_is_not_awaited_again() {

@@ -180,7 +180,7 @@ fn the_peers_parameters_do_not_make_retries_endless() {
 /// The kernel identifies a queue pair by its number, which another device may also use. The queue
 /// pair stays unchanged, and its owner gets it back with the id.
 ///
-/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know only by
+/// Rdma_cm rejects a queue pair of another device, which the kernel would know only by
 /// number.
 #[test]
 fn a_queue_pair_of_another_device_is_not_connected() {

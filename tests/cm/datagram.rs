@@ -232,7 +232,7 @@ fn an_abandoned_join_blocks_nothing() {
 
 /// A lookup is answered with a queue pair on the device of the service.
 ///
-/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know only by
+/// Rdma_cm rejects a queue pair of another device, which the kernel would know only by
 /// number.
 #[test]
 fn a_lookup_is_not_answered_with_another_devices_queue_pair() {

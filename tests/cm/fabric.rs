@@ -649,7 +649,7 @@ fn a_group_is_joined_behind_many_events() {
 /// librdmacm frees a group even if the kernel does not leave it, and would look up its events in
 /// freed memory. So once leaving fails, no event of the id is taken any more.
 ///
-/// Holds U6: events of a group are acknowledged before librdmacm frees a group that the kernel does
+/// Events of a group are acknowledged before librdmacm frees a group that the kernel does
 /// not leave.
 #[test]
 fn an_id_that_cannot_leave_a_group_is_dropped_with_its_events() {

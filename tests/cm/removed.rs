@@ -296,7 +296,7 @@ fn every_wait_on_a_channel_reports_removal() {
 /// The answer to a join cannot arrive after the device was removed: the loop that waits for it
 /// ends.
 ///
-/// Holds S14: a wait for a multicast join ends when the device is removed.
+/// A wait for a multicast join ends when the device is removed.
 #[test]
 fn a_join_on_a_removed_device_ends() {
     let ground = ground();

@@ -461,7 +461,7 @@ fn a_task_that_finds_no_event_sleeps() {
 /// Other tasks get a turn between two foreign events. Otherwise a time-out would never fire beside
 /// a neighbour that completes without a pause.
 ///
-/// Holds S10: a task that takes other tasks' events yields, so a time-out around it fires.
+/// A task that takes other tasks' events yields, so a time-out around it fires.
 /// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
 /// AsyncCompletionChannel::wait_solicited.
 #[test]
@@ -512,7 +512,7 @@ async fn beside_others(endless: impl Future<Output = ()>) {
 /// A loop of the program whose completions are always ready, since each arrives before the previous
 /// one is taken, still gives other tasks a turn.
 ///
-/// Holds S15: a loop over ready completions yields, so a time-out around it fires.
+/// A loop over ready completions yields, so a time-out around it fires.
 /// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
 /// AsyncCompletionChannel::wait_solicited.
 #[test]
@@ -547,7 +547,7 @@ fn ready_completions_do_not_starve_other_tasks() {
 
 /// The same for events of the device.
 ///
-/// Holds S15: a loop over ready events yields, so a time-out around it fires.
+/// A loop over ready events yields, so a time-out around it fires.
 /// Ends: AsyncDeviceEvents::next.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]

@@ -1,8 +1,8 @@
 //! The bounds of a `RemoteSlice`: a longer WRITE is rejected before it is posted, and a READ
 //! returns exactly the slice (R6.7).
 //!
-//! Holds T1a: an RDMA WRITE that is longer than its `RemoteSlice` is rejected.
-//! Holds T1b: an RDMA READ is not longer than its `RemoteSlice`.
+//! An RDMA WRITE that is longer than its `RemoteSlice` is rejected.
+//! An RDMA READ is not longer than its `RemoteSlice`.
 
 use arrayvec::ArrayVec;
 use proverbs::completion::Direction;

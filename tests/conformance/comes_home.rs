@@ -128,8 +128,8 @@ impl Busy {
 
 /// Polls return fewer completions than requested, but never none.
 ///
-/// Holds L12a: room of destroyed queue pairs is released though no poll finds the queue empty.
-/// Holds L4: buffers of a dropped queue pair return just by polls, without `reclaim`.
+/// Room of destroyed queue pairs is released though no poll finds the queue empty.
+/// Buffers of a dropped queue pair return just by polls, without `reclaim`.
 #[test]
 fn under_a_light_load() {
     fails_on!(Iwarp, "R24.5");
@@ -140,7 +140,7 @@ fn under_a_light_load() {
 
 /// Every poll is filled.
 ///
-/// Holds L12b: room of destroyed queue pairs is released though each poll fills its batch.
+/// Room of destroyed queue pairs is released though each poll fills its batch.
 #[test]
 fn under_a_heavy_load() {
     fails_on!(Iwarp, "R24.5");
@@ -149,7 +149,7 @@ fn under_a_heavy_load() {
     }
 }
 
-/// Holds L5: a queue pair with nothing outstanding releases its room without a poll.
+/// A queue pair with nothing outstanding releases its room without a poll.
 #[test]
 fn room_returns_without_a_poll() {
     fails_on!(Iwarp, "R24.5");
@@ -203,7 +203,7 @@ fn room_returns_without_a_poll() {
 /// The room of each direction is in its own completion queue. It stays booked until no completion
 /// can arrive there.
 ///
-/// Holds L16: the completion queue of the receives does not release room for sends that complete
+/// The completion queue of the receives does not release room for sends that complete
 /// elsewhere.
 #[test]
 fn room_in_two_completion_queues_is_released_separately() {
@@ -277,7 +277,7 @@ fn room_of_a_ring_returns_without_a_poll() {
 /// A queue pair fails and is dropped at the first failure. Its buffers are available to the next
 /// one.
 ///
-/// Holds L3: dropping a queue pair does not lose receives of its shared receive queue on mlx5.
+/// Dropping a queue pair does not lose receives of its shared receive queue on mlx5.
 #[test]
 fn a_server_whose_clients_crash() {
     let dev = Device::open();
@@ -482,7 +482,7 @@ fn a_server_that_outlives_its_shared_receive_queue() {
 
 /// A held completion is unaffected by its iterator, or another one, being dropped or moved.
 ///
-/// Holds U1: under Miri, a completion that outlives its iterator refers to no batch that the
+/// Under Miri, a completion that outlives its iterator refers to no batch that the
 /// iterator borrows exclusively.
 #[test]
 fn a_completion_outlives_its_iterator() {
@@ -562,7 +562,7 @@ fn a_forgotten_buffer_returns_once() {
 
 /// `_ => {}` for every polled completion.
 ///
-/// Holds L6: a dropped completion of a selectively signaled queue pair still releases its entries.
+/// A dropped completion of a selectively signaled queue pair still releases its entries.
 #[test]
 fn dropped_completions_of_a_ring_release_their_entries() {
     fails_on!(NoRings);

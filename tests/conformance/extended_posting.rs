@@ -26,7 +26,7 @@ fn got<P: Profile<Entry = Buf>>(p: &mut Pair<Rc, P>, n: usize) -> Vec<(Option<u3
 
 /// Every RC opcode that carries data, alone and in one list, from a buffer, inline and empty.
 ///
-/// Holds E2: a queue pair of extended posting is created with READ and atomics, so no opcode calls
+/// A queue pair of extended posting is created with READ and atomics, so no opcode calls
 /// a null pointer.
 /// Proves R15.1.
 #[test]
@@ -348,7 +348,7 @@ fn lists_and_rings_work_as_usual() {
 
 /// An unsignaled list of the macro requests a completion only if it fills the queue (R9.8).
 ///
-/// Holds S9: an unsignaled list that fills the queue in a session is signaled, so room returns.
+/// An unsignaled list that fills the queue in a session is signaled, so room returns.
 #[test]
 fn an_unsignaled_list_of_a_session_that_fills_the_queue_is_signaled() {
     fails_on!(NoRings);
@@ -418,7 +418,7 @@ fn a_full_queue_accepts_nothing_of_a_session() {
 /// librxe may have written its ring when the kernel refuses, so a refused session stays with it,
 /// unless it reports that the ring was full. Other providers post nothing.
 ///
-/// Holds E1: a session that librxe rejects after it wrote its ring keeps the buffers with the
+/// A session that librxe rejects after it wrote its ring keeps the buffers with the
 /// device.
 /// Proves R15.6, R15.12.
 #[test]

@@ -162,7 +162,7 @@ fn all_come_home(mut qp: QueuePair<Rc, Rts>, cq: &mut CompletionQueue, pool: &Po
     assert_eq!(pool.available(), all);
 }
 
-/// Holds L15: a forgotten list of sends does not end the search for outstanding buffers early.
+/// A forgotten list of sends does not end the search for outstanding buffers early.
 #[test]
 fn a_forgotten_list_of_sends_beside_an_orphaned_buffer() {
     let mut p = Pair::<Rc>::new();
@@ -178,7 +178,7 @@ fn a_forgotten_list_of_sends_beside_an_orphaned_buffer() {
     all_come_home(p.b, &mut p.cb, &p.pool, all);
 }
 
-/// Holds L15: a forgotten list of receives does not end the search for outstanding buffers early.
+/// A forgotten list of receives does not end the search for outstanding buffers early.
 #[test]
 fn a_forgotten_list_of_receives_beside_an_orphaned_buffer() {
     let mut p = Pair::<Rc>::new();

@@ -90,7 +90,7 @@ fn packets_from_another_lid_are_dropped() {
 
 /// Providers truncate them silently.
 ///
-/// Holds F4: path bits that exceed the port's LIDs are rejected instead of truncated by the
+/// Path bits that exceed the port's LIDs are rejected instead of truncated by the
 /// provider.
 /// Proves R24.9.
 #[test]

@@ -89,8 +89,8 @@ fn a_read_into_several_elements_is_refused_at_creation() {
 /// A ring returns buffers with a later completion. A READ completes when its response has arrived,
 /// and a WRITE behind it before that; TCP may still send from the buffer of an unsignaled send.
 ///
-/// Holds U5: iWARP rejects selective signaling.
-/// Holds U5: iWARP rejects READs with selective signaling, because siw completes a later WRITE
+/// IWARP rejects selective signaling.
+/// IWARP rejects READs with selective signaling, because siw completes a later WRITE
 /// Proves R24.13.
 #[test]
 fn rings_are_refused_at_creation() {
@@ -130,7 +130,7 @@ fn memory_for_atomics_is_refused() {
     pd.register::<RemoteWrite>(64).unwrap();
 }
 
-/// Holds U3: an iWARP queue pair cannot be reset, so buffers that its device still writes are not
+/// An iWARP queue pair cannot be reset, so buffers that its device still writes are not
 /// returned.
 /// Proves R24.5, R24.6.
 #[test]

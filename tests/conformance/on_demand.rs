@@ -266,7 +266,7 @@ fn implicit<O: ext::on_demand::PagedOps>(
 /// The program's own memory is sent with the single key of the implicit region, and comes back
 /// (R20.6, R20.7).
 ///
-/// Holds O2: memory of an implicit region stays with the device until its last handle was sent.
+/// Memory of an implicit region stays with the device until its last handle was sent.
 /// Proves R20.6.
 #[test]
 fn memory_is_sent_through_the_implicit_region() {
@@ -337,7 +337,7 @@ fn memory_is_written_through_the_implicit_region() {
 
 /// The ring of a selectively signaled queue pair returns it unchanged, one by one and at the end.
 ///
-/// Holds O4: a selectively signaled queue pair returns memory of an implicit region by the right
+/// A selectively signaled queue pair returns memory of an implicit region by the right
 /// handle.
 /// Proves R20.7.
 #[test]

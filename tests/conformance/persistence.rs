@@ -95,7 +95,7 @@ fn a_queue_pair_is_created_for_both_operations_or_rejected() {
     }
 }
 
-/// Holds E3: a queue pair whose profile names FLUSH is created with FLUSH, so it calls no null
+/// A queue pair whose profile names FLUSH is created with FLUSH, so it calls no null
 /// pointer.
 /// Proves R25.2.
 #[test]

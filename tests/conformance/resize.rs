@@ -98,7 +98,7 @@ fn a_resized_queue_keeps_its_completions() {
 
 /// As many completions are polled as the smaller queue holds, while an earlier one is still in it.
 ///
-/// Holds L14: a completion queue that shrank keeps room while a completion of a destroyed queue
+/// A completion queue that shrank keeps room while a completion of a destroyed queue
 /// pair is left.
 /// Proves R14.7.
 #[test]

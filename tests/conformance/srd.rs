@@ -364,7 +364,7 @@ fn a_drain_returns_everything() {
 /// A removed address handle waits for all sends that may name it: since completions have no order,
 /// their count does not identify these sends.
 ///
-/// Holds F1: on SRD an address handle is destroyed only after each send that names it has
+/// On SRD an address handle is destroyed only after each send that names it has
 /// completed.
 /// Proves R27.3.
 #[test]

@@ -1,7 +1,7 @@
 //! Memory windows of type 1, which belong to a protection domain and are bound repeatedly with
 //! `ibv_bind_mw`.
 //!
-//! Holds F3: a bound window of type 1 keeps its region while another bind is outstanding.
+//! A bound window of type 1 keeps its region while another bind is outstanding.
 
 use proverbs::ErrorKind;
 use proverbs::completion::{WcOpcode, WcStatus};

@@ -248,7 +248,7 @@ fn every_wait_ends_beside_busy_neighbours() {
 /// Another thread drops the completion queue that has the pending event, and takes the event with
 /// it, between this thread's poll and read. Neither thread blocks on the other, and nothing leaks.
 ///
-/// Holds L9: a loopback completion queue that is dropped while another thread takes its event does
+/// A loopback completion queue that is dropped while another thread takes its event does
 /// not leak.
 /// Proves R13.1.
 /// Ends: CompletionChannel::wait, CompletionChannel::wait_any,
@@ -450,7 +450,7 @@ fn a_wait_sleeps_and_does_not_spin() {
 /// neighbours never leave empty. The drain ends when its time is over, reports what is missing, and
 /// does so again.
 ///
-/// Holds S2: a drain ends beside a busy neighbour after a completion was forgotten.
+/// A drain ends beside a busy neighbour after a completion was forgotten.
 /// Proves R10.14.
 /// Ends: QueuePair::drain_within.
 #[test]

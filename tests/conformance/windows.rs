@@ -511,7 +511,7 @@ fn a_bind_is_checked() {
 
 /// After an unposted BIND the window is unbound; after an unposted LOCAL_INV it is bound.
 ///
-/// Holds W3: a rejected post returns a memory window as a window, not as memory at address 0.
+/// A rejected post returns a memory window as a window, not as memory at address 0.
 /// Proves R19.5.
 #[test]
 fn an_unposted_request_has_no_effect() {
@@ -655,7 +655,7 @@ fn a_window_belongs_to_one_queue_pair() {
 /// Ending or resetting a queue pair first ends its windows, and so releases their regions (R19.4,
 /// R6.11).
 ///
-/// Holds W2: memory windows are deallocated before the queue pair that they are bound through.
+/// Memory windows are deallocated before the queue pair that they are bound through.
 /// Proves R19.4.
 #[test]
 fn windows_end_with_their_queue_pair() {

@@ -156,7 +156,7 @@ fn messages_reach_the_queue_that_they_name() {
     messages_go_where_they_name!(Initiating);
 }
 
-/// Holds F2: a session on XRC sets the number of the shared receive queue for each message.
+/// A session on XRC sets the number of the shared receive queue for each message.
 /// Proves R26.1.
 #[test]
 fn session_messages_reach_the_queue_that_they_name() {

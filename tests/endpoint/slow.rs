@@ -50,7 +50,7 @@ fn came(error: &ExchangeError) -> usize {
     received.len()
 }
 
-/// Holds S3: a peer that sends one byte at a time cannot extend an exchange beyond its deadline.
+/// A peer that sends one byte at a time cannot extend an exchange beyond its deadline.
 /// Ends: exchange.
 #[test]
 fn a_peer_that_drips_bytes() {

@@ -87,7 +87,7 @@ fn a_window_that_is_not_deallocated() {
 /// A queue pair whose window the device keeps stays too (Soft-RoCE would free it under the window),
 /// and a second attempt destroys both.
 ///
-/// Holds T15: a queue pair outlives a memory window that the device keeps.
+/// A queue pair outlives a memory window that the device keeps.
 #[test]
 fn a_queue_pair_stays_with_its_window() {
     for way in 0..4 {
@@ -132,7 +132,7 @@ fn a_busy_target_is_returned() {
 /// The device destroys a dropped queue pair on the second attempt. Its orphaned buffers and its
 /// room return.
 ///
-/// Holds L19: a queue pair that the device destroys on the second try returns its buffers and its
+/// A queue pair that the device destroys on the second try returns its buffers and its
 /// room.
 #[test]
 fn a_queue_pair_that_is_destroyed_on_the_second_attempt() {
@@ -205,7 +205,7 @@ fn a_deferred_queue_pair_that_is_destroyed_on_the_second_attempt() {
 /// A shared receive queue that the device keeps may still fill its buffers, which later queues must
 /// not touch.
 ///
-/// Holds U7: a dropped shared receive queue that the device keeps holds its bookkeeping and
+/// A dropped shared receive queue that the device keeps holds its bookkeeping and
 /// buffers.
 #[test]
 fn a_kept_shared_receive_queue_keeps_its_buffers() {
@@ -237,7 +237,7 @@ fn a_kept_shared_receive_queue_keeps_its_buffers() {
 
 /// A returned queue pair has lost the windows that it freed, and rejects them.
 ///
-/// Holds W5: a queue pair whose destruction failed cannot post windows that it has freed.
+/// A queue pair whose destruction failed cannot post windows that it has freed.
 /// Proves R19.4.
 #[test]
 fn a_freed_window_of_a_returned_queue_pair() {
@@ -274,7 +274,7 @@ fn a_freed_window_of_a_returned_queue_pair() {
 /// A queue pair that was granted less than it requested is destroyed on a second attempt, so that
 /// its shared receive queue can be destroyed.
 ///
-/// Holds L23: a queue pair with too small a grant is destroyed on a later try, so its shared
+/// A queue pair with too small a grant is destroyed on a later try, so its shared
 /// receive queue is free.
 #[test]
 fn a_queue_pair_with_a_wrong_grant_is_destroyed() {

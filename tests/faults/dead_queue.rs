@@ -1,8 +1,8 @@
 //! Waiting on a broken completion queue is an error at once, and never a sleep (R10.12).
 //!
-//! Holds L8: a completion queue whose poll failed returns the completions it already had and the
+//! A completion queue whose poll failed returns the completions it already had and the
 //! outstanding buffers.
-//! Holds W1: waiting on a dead completion queue returns an error and does not sleep.
+//! Waiting on a dead completion queue returns an error and does not sleep.
 
 use std::sync::mpsc;
 

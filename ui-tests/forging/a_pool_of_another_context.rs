@@ -10,5 +10,5 @@ impl FeedsSrq<Mine> for Pool<std::rc::Rc<()>> {}
 
 fn main() {}
 
-// Holds A16: safe code cannot pretend that the contexts of a pool are of another type and may
+// Safe code cannot pretend that the contexts of a pool are of another type and may
 // change threads.

@@ -15,4 +15,4 @@ fn skip(target: XrcTarget<Reset>) -> Result<XrcTarget<Rts>, proverbs::Error> {
 
 fn main() {}
 
-// Holds A8: safe code cannot define a transition with other attributes.
+// Safe code cannot define a transition with other attributes.

@@ -11,4 +11,4 @@ impl Transition<Rc, Reset, Mine> for RcSqd<Mine> {
 
 fn main() {}
 
-// Holds A8: safe code cannot define transitions for the crate's attributes.
+// Safe code cannot define transitions for the crate's attributes.

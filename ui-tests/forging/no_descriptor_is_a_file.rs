@@ -13,4 +13,4 @@ fn read(channel: &CompletionChannel, events: &DeviceEvents, cm: &cm::EventChanne
 
 fn main() {}
 
-// Holds S5: safe code cannot clone, read, write or change the file descriptors.
+// Safe code cannot clone, read, write or change the file descriptors.

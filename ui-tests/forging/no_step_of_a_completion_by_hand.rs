@@ -12,5 +12,5 @@ fn done(entry: &mut impl Entry) {
 
 fn main() {}
 
-// Holds A14: safe code cannot set the length of a buffer through a shared reference.
-// Holds A15: safe code cannot declare that the work request of a rejected memory window completed.
+// Safe code cannot set the length of a buffer through a shared reference.
+// Safe code cannot declare that the work request of a rejected memory window completed.

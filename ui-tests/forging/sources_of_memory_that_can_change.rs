@@ -22,4 +22,4 @@ impl HasSources for Mine {
 
 fn main() {}
 
-// Holds P4: safe code cannot declare a region in writable memory a source.
+// Safe code cannot declare a region in writable memory a source.

@@ -13,5 +13,5 @@ fn list(qp: &mut QueuePair<Rc, Rts, Words>) {
 
 fn main() {}
 
-// Holds A1: a list's slots without an element take no inline data, whose element would be out of
+// A list's slots without an element take no inline data, whose element would be out of
 // bounds.

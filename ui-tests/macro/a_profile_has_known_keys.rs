@@ -10,4 +10,4 @@ profile! { Twice { max_send_sge: 2, entry: BufList, max_send_sge: 4 } }
 
 fn main() {}
 
-// Holds T2: `profile!` rejects an unknown or repeated key.
+// `profile!` rejects an unknown or repeated key.

@@ -24,4 +24,4 @@ fn thief(qp: &mut QueuePair<Rc, Rts>) {
 
 fn main() {}
 
-// Holds A2: safe code cannot take a list from `Begun`, so no buffer returns twice.
+// Safe code cannot take a list from `Begun`, so no buffer returns twice.

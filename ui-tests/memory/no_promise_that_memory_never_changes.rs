@@ -20,4 +20,4 @@ impl NeverChanges for Mine {}
 
 fn main() {}
 
-// Holds P4: safe code cannot promise that its own memory never changes.
+// Safe code cannot promise that its own memory never changes.

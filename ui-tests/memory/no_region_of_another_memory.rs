@@ -20,4 +20,4 @@ fn arena(arena: Arena<(), General>) -> Arena<(), Special> {
 
 fn main() {}
 
-// Holds P5: a region cannot be coerced to a subtype of its memory, which might be read-only.
+// A region cannot be coerced to a subtype of its memory, which might be read-only.

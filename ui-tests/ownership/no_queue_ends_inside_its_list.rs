@@ -39,4 +39,4 @@ fn end(srq: SharedReceiveQueue<Rc, Buf, Max<1>>, one: Buf, two: Option<Buf>) {
 
 fn main() {}
 
-// Holds A13: no queue pair ends inside its own posting macro, so no buffer returns twice.
+// No queue pair ends inside its own posting macro, so no buffer returns twice.

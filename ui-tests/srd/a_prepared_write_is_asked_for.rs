@@ -21,5 +21,5 @@ fn prepared_inline(
 
 fn main() {}
 
-// Holds E5: a prepared inline WRITE needs an SRD queue pair created for WRITEs, so it calls no null
+// A prepared inline WRITE needs an SRD queue pair created for WRITEs, so it calls no null
 // pointer.

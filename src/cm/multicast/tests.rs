@@ -53,7 +53,7 @@ fn a_group_that_was_not_joined_is_noted() {
 
 /// This event does not name a group, and none follows it.
 ///
-/// Holds S14: a wait for a multicast join ends when the device is removed.
+/// A wait for a multicast join ends when the device is removed.
 #[test]
 fn a_join_is_told_that_its_device_goes() {
     let joining = joining();

@@ -11,7 +11,7 @@ use super::Turn;
 /// Three threads. The event is delivered once, to the thread whose turn it is. Each thread finds
 /// out about it and returns. (loom fails if a thread sleeps forever.)
 ///
-/// Holds S8: each thread in `get_request` learns of DEVICE_REMOVAL.
+/// Each thread in `get_request` learns of DEVICE_REMOVAL.
 #[test]
 fn every_thread_leaves() {
     loom::model(|| {

@@ -1,6 +1,6 @@
 //! Queue pairs with deferred destruction are destroyed once, by the thread that comes first.
 //!
-//! Holds L13: a queue pair that is destroyed while it is being deferred releases its reserved
+//! A queue pair that is destroyed while it is being deferred releases its reserved
 //! entries and its buffers.
 
 use std::sync::Arc;

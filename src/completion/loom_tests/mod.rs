@@ -71,7 +71,7 @@ fn queue_pairs_go_while_the_completion_queue_is_polled() {
 /// A shared receive queue and one of its two completion queues are destroyed at the same time. It
 /// refers to them while they exist.
 ///
-/// Holds L2: exactly one of the parties in a queue's end returns the outstanding buffers.
+/// Exactly one of the parties in a queue's end returns the outstanding buffers.
 #[test]
 fn a_shared_receive_queue_and_its_completion_queues() {
     loom::model(|| {

@@ -44,7 +44,7 @@ impl Inbox {
 /// Two queue pairs are destroyed on two threads while a third thread polls. If it misses one, the
 /// next poll finds it, so none is missed forever.
 ///
-/// Holds L1: a reason for the poller that arrives while another one is cleared is not lost.
+/// A reason for the poller that arrives while another one is cleared is not lost.
 #[test]
 fn every_end_is_noticed() {
     loom::model(|| {

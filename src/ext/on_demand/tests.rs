@@ -98,7 +98,7 @@ fn a_device_without_advice_or_null_regions() {
 
 /// On Soft-RoCE, copies end up elsewhere, although its `odp_caps` claim support.
 ///
-/// Holds U4: a region on demand grants no READ or WRITE on Soft-RoCE, which writes before the
+/// A region on demand grants no READ or WRITE on Soft-RoCE, which writes before the
 /// region.
 /// Proves R20.5.
 #[cfg(feature = "loopback")]

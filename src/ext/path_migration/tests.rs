@@ -124,7 +124,7 @@ fn a_path_that_is_armed_at_once() {
     }
 }
 
-/// Holds F6: an alternate path by a port with a shorter longest message is rejected.
+/// An alternate path by a port with a shorter longest message is rejected.
 /// Proves R8.13.
 #[test]
 fn a_second_path_takes_messages_of_the_same_length() {
@@ -139,7 +139,7 @@ fn a_second_path_takes_messages_of_the_same_length() {
     assert!(TOLD.take().is_none(), "the device was not asked");
 }
 
-/// Holds F5: after a possible migration the device is queried for the port that the queue pair
+/// After a possible migration the device is queried for the port that the queue pair
 /// uses.
 #[test]
 fn what_a_device_reports_of_its_paths() {

@@ -86,7 +86,7 @@ fn a_queue_pair_that_goes_and_lets_a_region_go() {
     pd.destroy().unwrap();
 }
 
-/// Holds U9: a keeper that panics does not free the bookkeeping of receives that the device keeps.
+/// A keeper that panics does not free the bookkeeping of receives that the device keeps.
 #[test]
 fn a_queue_pair_that_stays_and_lets_a_region_go() {
     let (pair, window, drops) = pair_with_window();

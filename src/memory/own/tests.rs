@@ -306,7 +306,7 @@ fn memory_stays_while_the_device_has_a_buffer() {
     }
 }
 
-/// Holds P3: memory of the caller stays allocated while the device has it registered.
+/// Memory of the caller stays allocated while the device has it registered.
 /// Proves R18.4.
 #[test]
 fn memory_that_the_device_does_not_give_up_is_not_freed() {
@@ -326,7 +326,7 @@ fn memory_that_the_device_does_not_give_up_is_not_freed() {
     assert_eq!(fate.drops.load(SeqCst), 0);
 }
 
-/// Holds L22: memory that the device deregisters on the second try is freed.
+/// Memory that the device deregisters on the second try is freed.
 #[test]
 fn memory_that_the_device_gives_up_when_it_is_asked_again_is_freed() {
     let fabric = Fabric::new();

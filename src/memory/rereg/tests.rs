@@ -130,7 +130,7 @@ fn memory_that_peers_may_still_reach_is_not_dropped() {
 /// If the device refuses to deregister a region in an unknown state, the region leaks, with all
 /// memory that it may cover.
 ///
-/// Holds L22: memory that the device deregisters on the second try is freed.
+/// Memory that the device deregisters on the second try is freed.
 /// Proves R6.15.
 #[test]
 fn an_unusable_region_leaks_if_it_is_not_deregistered() {

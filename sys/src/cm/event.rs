@@ -146,7 +146,7 @@ mod tests {
 
     /// Whichever channel the event is taken from, a thread that checks the id later sees it.
     ///
-    /// Holds S7: `wait_disconnected` does not sleep if the program took the DISCONNECTED event
+    /// `wait_disconnected` does not sleep if the program took the DISCONNECTED event
     /// itself.
     #[test]
     fn the_end_is_recorded_when_its_event_is_taken() {

@@ -73,7 +73,7 @@ impl Groups {
 mod tests {
     use super::*;
 
-    /// Holds S6: an id cannot join one multicast group twice, so leaving it discards no reply to
+    /// An id cannot join one multicast group twice, so leaving it discards no reply to
     /// another join.
     #[test]
     fn a_group_is_joined_once_until_it_is_left_or_its_join_failed() {

@@ -558,7 +558,7 @@ mod tests {
 
     /// siw waits for TCP, which may take minutes. Other ids on the channel must continue.
     ///
-    /// Holds S12: taking events of a channel does not wait for an id that connects.
+    /// Taking events of a channel does not wait for an id that connects.
     #[test]
     #[cfg_attr(miri, ignore = "poll(2)")]
     fn connecting_does_not_block_the_channel() {

@@ -192,7 +192,7 @@ mod tests {
 
     /// As on Linux: the events of a migrated id are pending, and no thread was woken.
     ///
-    /// Holds S13: an id that migrates with queued events wakes threads that sleep on the channel.
+    /// An id that migrates with queued events wakes threads that sleep on the channel.
     #[test]
     #[cfg_attr(miri, ignore = "epoll(7)")]
     fn a_migrated_id_wakes_sleepers() {

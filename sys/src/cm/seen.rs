@@ -83,8 +83,8 @@ mod tests {
     /// DISCONNECTED arrives once; a second call returns at once instead of waiting for
     /// TIMEWAIT_EXIT.
     ///
-    /// Holds S4a: `wait_disconnected` remembers an earlier DISCONNECTED.
-    /// Holds S4b: a wait after DEVICE_REMOVAL does not sleep until its time-out.
+    /// `wait_disconnected` remembers an earlier DISCONNECTED.
+    /// A wait after DEVICE_REMOVAL does not sleep until its time-out.
     #[test]
     fn recorded_events_stay_recorded() {
         let seen = Seen::of(1);

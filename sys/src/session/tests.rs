@@ -343,7 +343,7 @@ fn librxe_sessions_have_single_elements() {
 /// Several elements use `ibv_post_send`, a FLUSH uses a session, and all stay in order; a refusal
 /// returns the tail.
 ///
-/// Holds E4: librxe never gets a FLUSH by `ibv_post_send`, which would misread its operands.
+/// Librxe never gets a FLUSH by `ibv_post_send`, which would misread its operands.
 /// Proves R25.5.
 #[test]
 fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {

@@ -89,7 +89,7 @@ fn the_last_handle_drops_the_memory() {
 /// The arguments of the verb: no address, all lengths, and neither rights for peers nor write
 /// access.
 ///
-/// Holds O1: the implicit region grants peers no access.
+/// The implicit region grants peers no access.
 /// Proves R20.7.
 #[test]
 fn the_region_is_all_memory_to_be_read() {
@@ -120,7 +120,7 @@ fn the_region_is_all_memory_to_be_read() {
 
 /// Memory that is too long for one element, or that the region may not read, is returned.
 ///
-/// Holds O3: memory that ends beyond a short implicit region is rejected.
+/// Memory that ends beyond a short implicit region is rejected.
 #[test]
 fn memory_that_is_refused_comes_back() {
     let context = Fabric::new().open_device();

@@ -38,7 +38,7 @@ impl Queue {
 /// A queue pair (or a shared receive queue) with two completion queues is destroyed on one thread.
 /// On two other threads its completion queues are polled empty or destroyed.
 ///
-/// Holds L2: exactly one of the parties in a queue's end returns the outstanding buffers.
+/// Exactly one of the parties in a queue's end returns the outstanding buffers.
 #[test]
 fn one_is_the_last_and_sees_what_the_others_did() {
     loom::model(|| {
