@@ -115,6 +115,7 @@ exchanges!(DefaultProfile, Ring);
 /// take and a count of the free buffers find them.
 #[test]
 fn no_buffer_stays_behind_beside_many_that_are_held() {
+    fails_on!(Iwarp, "R24.5");
     const HELD: usize = 300;
     const LIVES: usize = if cfg!(miri) { 2 } else { 20 };
     let dev = Device::open();
