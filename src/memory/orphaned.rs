@@ -142,10 +142,11 @@ pub(crate) fn forget<T>(headers: &[T], pd: u32) {
     let Some(domain) = group.get_mut(&pd) else { return };
     let gone = domain.pools.remove(&headers.as_ptr().addr());
     domain.given_up -= usize::from(gone.is_some_and(|gone| gone.is_given_up));
+    let _ended = if domain.pools.is_empty() { domain.take_waiting() } else { Quiet::default() };
     if domain.pools.is_empty() {
-        domain.take_waiting();
         group.remove(&pd);
     }
+    drop(group);
 }
 
 /// Records that the program has given up a pool of which buffers are in use, and returns the
@@ -178,8 +179,9 @@ impl Domain {
     }
 
     /// Takes the handles that the waiting queues own. The pool whose slots begin at `first` is
-    /// visited first, if there is one.
-    fn search_waiting(&mut self, first: usize) -> Vec<Orphaned> {
+    /// visited first, if there is one. Also returns the queues: the caller drops both without the
+    /// lock, because the last owner of a shared budget drops the program's wakers.
+    fn search_waiting(&mut self, first: usize) -> (Vec<Orphaned>, Quiet) {
         let quiet = self.take_waiting();
         let mut most = quiet.most();
         let mut orphaned = match self.pools.get(&first) {
@@ -187,7 +189,7 @@ impl Domain {
             _ => Vec::new(),
         };
         orphaned.extend(self.take(&quiet, &mut most));
-        orphaned
+        (orphaned, quiet)
     }
 
     /// Takes the handles that the queues in `quiet` own, until `most` are found.
@@ -286,9 +288,10 @@ fn add_waiting(pd: u32, quiet: Quiet) -> Reclaimed {
     let before = domain.waiting.len();
     domain.waiting.extend(quiet.into_queues());
     waiting().fetch_add((domain.waiting.len() - before) as u64, Ordering::Relaxed);
-    let found = if domain.is_cheap() { domain.search_waiting(0) } else { Vec::new() };
+    let is_cheap = domain.is_cheap();
+    let (orphaned, _ended) = if is_cheap { domain.search_waiting(0) } else { Default::default() };
     drop(group);
-    Reclaimed::of(found)
+    Reclaimed::of(orphaned)
 }
 
 /// Returns all handles that waiting queues of a protection domain own, and reports how many. The
@@ -299,7 +302,8 @@ pub(crate) fn search_waiting<T>(headers: &[T], pd: u32) -> Reclaimed {
     }
     let first = headers.as_ptr().addr();
     let found = group(pd).get_mut(&pd).map(|domain| domain.search_waiting(first));
-    Reclaimed::of(found.unwrap_or_default())
+    let (orphaned, _ended) = found.unwrap_or_default();
+    Reclaimed::of(orphaned)
 }
 
 /// Makes queues of a protection domain wait.
