@@ -156,17 +156,24 @@ fn a_drain_passes_on_foreign_completions() {
     assert!(others >= 2); // whose wr_id is like a marker's, but with another number
 }
 
+/// A queue pair that is connected to itself, with so many receives, and its completion queue.
+fn to_itself(context: &Context, recv: u32) -> (CompletionQueue<Raw>, QueuePair<Rc, Rts, Own>) {
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq(64).unwrap();
+    let qp = pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv }).unwrap();
+    let number = qp.qp_num();
+    let qp = connect(qp, gid, number);
+    (cq, qp)
+}
+
 /// Ends: QueuePair::drain_unchecked.
 #[test]
 fn a_drain_on_a_broken_device_ends() {
     let fabric = Fabric::new();
     let context = fabric.open_device();
-    let gid = context.query_gid(1, 1).unwrap();
-    let pd = context.alloc_pd().unwrap();
-    let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
-    let qp = pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
-    let number = qp.qp_num();
-    let mut qp = connect(qp, gid, number).to_error().unwrap();
+    let (mut cq, qp) = to_itself(&context, 4);
+    let mut qp = qp.to_error().unwrap();
     assert!(fabric.break_device(&context));
     for _ in 0..2 {
         let time = Duration::from_millis(20);
@@ -300,12 +307,7 @@ fn a_drain_waits_until_the_device_flushes() {
         let fabric = Fabric::new();
         fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs }.always()));
         let context = fabric.open_device();
-        let gid = context.query_gid(1, 1).unwrap();
-        let pd = context.alloc_pd().unwrap();
-        let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
-        let qp = pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
-        let number = qp.qp_num();
-        let mut qp = connect(qp, gid, number);
+        let (mut cq, mut qp) = to_itself(&context, 4);
         // SAFETY: it names no memory, and the completion queue has room.
         unsafe { qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(1, []))) }.unwrap();
         let (mut qp, mut found) = (qp.to_error().unwrap(), Vec::new());
@@ -320,12 +322,7 @@ fn a_drain_waits_until_the_device_flushes() {
 #[test]
 fn a_list_of_receives_is_posted_whole() {
     let context = Fabric::new().open_device();
-    let gid = context.query_gid(1, 1).unwrap();
-    let pd = context.alloc_pd().unwrap();
-    let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
-    let qp = pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 8 }).unwrap();
-    let number = qp.qp_num();
-    let mut qp = connect(qp, gid, number);
+    let (mut cq, mut qp) = to_itself(&context, 8);
     let (mut slots, mut found) = (RecvSlots::<3>::new(), Vec::new());
     let recv = |i| wr::Recv::new(wr::Sge::new(i as u64, []));
     // SAFETY: they name no memory, and queue and completion queue have room.
