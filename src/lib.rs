@@ -2,8 +2,8 @@
 //!
 //! This crate wraps libibverbs, with the names of its manual pages in Rust casing. It expresses the
 //! rules of the manual pages as types, so most programs that break one do not compile. Errors that
-//! depend on run-time values are typed, and return every buffer. Code that compiles costs about as
-//! much as C code that makes the same checks.
+//! depend on run-time values are typed, and return every buffer. README compares the cost of a post
+//! and of whole loops with C code that makes the same checks.
 //!
 //! 1. **Illegal programs do not compile.** A wrong combination of transport, state, receive source,
 //!    opcode, flags, immediate data, inline size, SGE count, access rights or lifetimes fails at
