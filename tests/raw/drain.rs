@@ -156,7 +156,7 @@ fn a_drain_passes_on_foreign_completions() {
     assert!(others >= 2); // whose wr_id is like a marker's, but with another number
 }
 
-/// A queue pair that is connected to itself, with so many receives, and its completion queue.
+/// A queue pair that is connected to itself, with `recv` receives, and its completion queue.
 fn to_itself(context: &Context, recv: u32) -> (CompletionQueue<Raw>, QueuePair<Rc, Rts, Own>) {
     let gid = context.query_gid(1, 1).unwrap();
     let pd = context.alloc_pd().unwrap();
