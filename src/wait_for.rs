@@ -10,7 +10,7 @@ use crate::completion::channel::CompletionChannel;
 use crate::completion::wait::{AnyCompletionQueue, first_ready};
 use crate::device::{DeviceEvent, DeviceEvents};
 use crate::sys::events::wait_readable;
-use crate::sys::wait::{Waker, end_of, milliseconds};
+use crate::sys::wait::{Waker, end_of, milliseconds, of_poll};
 use crate::terms::error::Error;
 
 /// What [`wait`] waits for.
@@ -156,7 +156,7 @@ pub fn wait_slice(
         let left = if is_found { Some(Duration::ZERO) } else { left };
         let fds: [_; MOST] = from_fn(|i| Some(sources.get(i)?.0.fd()));
         let readable = wait_readable(fds, milliseconds(left));
-        let readable = readable.map_err(|errno| Error::os("poll", errno, ""))?;
+        let readable = readable.map_err(of_poll)?;
         let is_readable = |i: usize| readable >> i & 1 != 0;
         look(sources, |i, source| if is_readable(i) { source.take() } else { Ok(None) })?;
         // Completions that arrived since then are returned with the rest. A queue is armed before
@@ -230,9 +230,8 @@ mod tests {
         let look = |answers: [Result<Option<Found>, i32>; 3]| {
             let mut sources = [(); 3].map(|()| (WaitFor::Wake(&waker), None));
             let mut answers = answers.into_iter();
-            let error = |errno| Error::os("poll", errno, "");
             let looked =
-                look(&mut sources, |_, _| answers.next().unwrap_or(Ok(None)).map_err(error));
+                look(&mut sources, |_, _| answers.next().unwrap_or(Ok(None)).map_err(of_poll));
             let found = sources.map(|(_, found)| found.is_some());
             assert!(
                 looked.as_ref().is_ok_and(|any| *any == found.contains(&true)) || looked.is_err()

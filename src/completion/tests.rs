@@ -495,6 +495,7 @@ fn waits_without_descriptors() {
     for error in refused {
         let error = error.expect("nothing can be waited for");
         assert_eq!((error.verb(), error.errno()), ("poll", Some(libc::EINVAL)));
+        assert!(error.to_string().contains("(RLIMIT_NOFILE is below "), "{error}");
     }
 }
 

@@ -20,15 +20,16 @@ use crate::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 
 /// The error of a verb that creates an object and was refused with `errno`.
 pub fn of_creation(verb: &'static str, errno: c_int, asked: String) -> Error {
-    match errno {
-        libc::EMFILE | libc::ENFILE => absence::error(verb, Wanted::Any, errno, &asked),
+    let why = match errno {
+        libc::EMFILE | libc::ENFILE => return absence::error(verb, Wanted::Any, errno, &asked),
         // Drivers pin the memory of queues, and fail with ENOMEM if the process may not pin more.
-        libc::ENOMEM => match limit_of_pinned() {
-            Some(limit) => Error::os(verb, errno, format!("{asked}; {limit}")),
-            None => Error::os(verb, errno, asked),
-        },
-        _ => Error::os(verb, errno, asked),
-    }
+        libc::ENOMEM => limit_of_pinned(),
+        libc::EOPNOTSUPP | libc::ENOSYS => Some("the device or its driver lacks it".to_owned()),
+        _ => None,
+    };
+    let parts: Vec<_> =
+        Some(asked).filter(|asked| !asked.is_empty()).into_iter().chain(why).collect();
+    Error::os(verb, errno, parts.join("; "))
 }
 
 /// Destroys an object with `verb`, unless others hold it.
@@ -191,4 +192,20 @@ pub fn refusal(
 ) -> Error {
     let lacks = format!("{} {lacks}", name_of(context));
     Error::new(verb, ErrorKind::Unsupported { asked, lacks, instead })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_creation_that_the_driver_does_not_support() {
+        let text =
+            |errno, asked: &str| of_creation("ibv_create_qp", errno, asked.into()).to_string();
+        for errno in [libc::EOPNOTSUPP, libc::ENOSYS] {
+            assert!(text(errno, "RC").ends_with(" (RC; the device or its driver lacks it)"));
+            assert!(text(errno, "").ends_with(" (the device or its driver lacks it)"));
+        }
+        assert!(text(libc::EINVAL, "RC").ends_with(" (RC)"));
+    }
 }

@@ -1,5 +1,6 @@
 //! Sleeping on a descriptor, by poll(2).
 
+use std::ffi::c_int;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -153,8 +154,17 @@ impl<'w> Sleep<'w> {
             Some(waker) => wait_readable([fd, waker.fd()], milliseconds(left))
                 .map(|readable| self.woken = readable & 2 != 0),
         };
-        waited.map(|()| true).map_err(|errno| Error::os("poll", errno, ""))
+        waited.map(|()| true).map_err(of_poll)
     }
+}
+
+/// The error of poll(2).
+pub fn of_poll(errno: c_int) -> Error {
+    let why = match errno {
+        libc::EINVAL => "RLIMIT_NOFILE is below the number of descriptors that are waited for",
+        _ => "",
+    };
+    Error::os("poll", errno, why)
 }
 
 /// The argument of poll(2), negative for no limit. It is rounded up, since a sleep that ends too
