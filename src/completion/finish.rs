@@ -160,7 +160,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 
 impl<C, M> Pool<C, M> {
     /// Returns orphaned buffers to the pool. The result is their number. Orphaned buffers were
-    /// posted to a queue pair that was destroyed or reset, and can no longer complete (rules
+    /// posted to a queue pair that was destroyed or reset, or to a shared receive queue that was
+    /// destroyed, and can no longer complete (rules
     /// [R7.16](crate::guide::rules#r7-16), [R8.18](crate::guide::rules#r8-18),
     /// [R10.15](crate::guide::rules#r10-15)).
     ///

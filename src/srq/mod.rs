@@ -284,8 +284,9 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     }
 
     /// Destroys the queue (`ibv_destroy_srq`). Destroy the queue pairs that are attached to it
-    /// first. Receives that are still posted are orphaned: [`Pool::reclaim`](crate::Pool::reclaim)
-    /// returns their buffers.
+    /// first. Receives that are still posted are orphaned. Their buffers return to the pool when
+    /// the completion queues of those queue pairs have been polled empty after this call, as
+    /// [`Pool::reclaim`](crate::Pool::reclaim) describes.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
