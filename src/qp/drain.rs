@@ -25,7 +25,8 @@ use crate::terms::transport::Transport;
 pub enum Drained<'cq, E: Owned> {
     /// A buffer of the queue pair that is being drained.
     Entry(E),
-    /// A completion of another queue.
+    /// A completion of another queue. The receives of a shared receive queue belong to that queue,
+    /// so they are here, even if [`qp_num`](Completion::qp_num) is the queue pair that is drained.
     Other(Completion<'cq, E>),
 }
 
@@ -39,8 +40,9 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// `found` is called with each buffer of this queue pair ([`Drained::Entry`]), whether its work
     /// request succeeded or was flushed, and with each completion of other queues on `cq`
     /// ([`Drained::Other`]). If the queue pair uses two completion queues, drain it on both. Unused
-    /// receives of a shared receive queue stay posted ([R7.7](crate::guide::rules#r7-7)). If you do
-    /// not drain a queue pair, its buffers return to their pools: [how a queue pair
+    /// receives of a shared receive queue stay posted ([R7.7](crate::guide::rules#r7-7)). Used ones
+    /// are passed as [`Drained::Other`], also if this queue pair used them. If you do not drain a
+    /// queue pair, its buffers return to their pools: [how a queue pair
     /// ends](crate::qp#how-a-queue-pair-ends).
     ///
     /// # Errors
