@@ -403,14 +403,16 @@ impl<A: Access, M> MemoryRegion<A, M> {
     }
 
     /// Deregisters the memory (`ibv_dereg_mr`) and returns it. All handles to pieces of the region
-    /// must be dropped first.
+    /// must be dropped first, and all memory windows that keep it registered
+    /// ([R6.11](crate::guide::rules#r6-11)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// The region, with
-    /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EBUSY if pieces of it exist, otherwise the
-    ///   device's errno. The memory then stays registered ([R6.9](crate::guide::rules#r6-9)).
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EBUSY if pieces of it exist or windows are bound
+    ///   to it, otherwise the device's errno. The memory then stays registered
+    ///   ([R6.9](crate::guide::rules#r6-9)).
     /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), always, if the region has or
     ///   had remote rights and the [provider](crate::Context::provider) is siw or unknown, or rxe
     ///   of Linux before 6.0: drop the region instead.
@@ -430,9 +432,10 @@ impl<A: Access, M> MemoryRegion<A, M> {
     }
 }
 
-/// The error of a verb that needs a region without pieces.
+/// The error of a verb that needs a region without pieces and windows.
 pub(super) fn in_use(verb: &'static str) -> Error {
-    let why = "pieces of the region exist: drop them, including those in completions";
+    let why = "pieces of the region exist, or windows are bound to it: drop them, including those \
+               in completions";
     Error::os(verb, libc::EBUSY, why)
 }
 

@@ -94,8 +94,8 @@ fn a_region_stays_registered_while_a_piece_is_with_the_device() {
     let refused = region.destroy().unwrap_err();
     assert_eq!(
         said(&refused),
-        "ibv_dereg_mr: EBUSY: Device or resource busy (pieces of the region exist: drop them, \
-         including those in completions)"
+        "ibv_dereg_mr: EBUSY: Device or resource busy (pieces of the region exist, or \
+         windows are bound to it: drop them, including those in completions)"
     );
     drop(refused);
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
