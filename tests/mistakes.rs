@@ -340,7 +340,7 @@ fn a_write_that_the_peers_queue_pair_does_not_allow() -> Result {
         &mut cq,
         "QP 0x000016: IBV_WC_REM_INV_REQ_ERR: remote invalid request: the message is longer than \
      the peer's receive, or the peer's queue pair does not allow the operation (`access` of \
-     its INIT)",
+     its INIT). Of a receive: the message invalidates a key that is not valid here",
     )
 }
 

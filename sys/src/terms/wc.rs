@@ -69,16 +69,18 @@ macro_rules! statuses {
 
 statuses! {
     LocLen = IBV_WC_LOC_LEN_ERR, "local length error: the message is longer than the buffers of its receive, or than the port carries";
-    LocQpOp = IBV_WC_LOC_QP_OP_ERR, "local queue pair operation error";
+    LocQpOp = IBV_WC_LOC_QP_OP_ERR, "local queue pair operation error: the queue pair \
+        cannot execute the request. For LOCAL_INV, the key is not valid, perhaps because the peer \
+        invalidated it";
     LocEecOp = IBV_WC_LOC_EEC_OP_ERR, "local EE context operation error";
     LocProt = IBV_WC_LOC_PROT_ERR, "local protection error";
     WrFlush = IBV_WC_WR_FLUSH_ERR, "flushed: the queue pair is in the error state";
     MwBind = IBV_WC_MW_BIND_ERR, "memory window bind error";
     BadResp = IBV_WC_BAD_RESP_ERR, "bad response";
     LocAccess = IBV_WC_LOC_ACCESS_ERR, "local access error";
-    RemInvReq = IBV_WC_REM_INV_REQ_ERR, "remote invalid request: the message is longer than the peer's receive, or the peer's queue pair does not allow the operation (`access` of its INIT)";
+    RemInvReq = IBV_WC_REM_INV_REQ_ERR, "remote invalid request: the message is longer than the peer's receive, or the peer's queue pair does not allow the operation (`access` of its INIT). Of a receive: the message invalidates a key that is not valid here";
     RemAccess = IBV_WC_REM_ACCESS_ERR, "remote access error: the key, the range or the rights do \
-        not match a region that the peer has registered";
+        not match a region that the peer has registered, or a window that it has bound";
     RemOp = IBV_WC_REM_OP_ERR, "remote operation error";
     RetryExc = IBV_WC_RETRY_EXC_ERR, "transport retries exceeded: the peer does not answer";
     RnrRetryExc = IBV_WC_RNR_RETRY_EXC_ERR, "RNR retries exceeded: the peer has no receive posted";
