@@ -21,7 +21,7 @@
 //!   which receives it used. So dropping or destroying a queue pair that was not drained moves it
 //!   to ERR. `ibv_destroy_qp` follows when its receive completion queue has been polled empty, or
 //!   when that queue or the shared receive queue is destroyed. [`reset`](QueuePair::reset) fails
-//!   until the queue pair was drained.
+//!   until the queue pair was drained, unless no receive is posted there.
 //! - In two cases a buffer is unavailable until the shared receive queue is destroyed: its receive
 //!   completes after the completion queue was dropped, or the device was filling it when the queue
 //!   pair moved to ERR, and flushes it later.
