@@ -50,7 +50,10 @@ pub enum Found {
 /// With this, one thread can process completions and also notice that a peer disconnected, even if
 /// its receives are on a shared receive queue, which a disconnect does not flush. Each call checks
 /// every source, so no source can starve another. It makes one system call (poll(2)), and one more
-/// for each event that it takes. At most 32 sources. [`wait_slice`] takes a number of sources that
+/// for each event that it takes. It takes at most one event from each source; to take the others at
+/// once, for example before their object is destroyed, call
+/// [`DeviceEvents::try_next`](crate::DeviceEvents::try_next) until it returns `None`. At most 32
+/// sources. [`wait_slice`] takes a number of sources that
 /// is not a constant.
 ///
 /// On tokio, `tokio::select!` over [`AsyncCompletionChannel`](crate::AsyncCompletionChannel),
