@@ -1,21 +1,24 @@
 //! RDMA verbs whose rules are types.
 //!
-//! This crate wraps libibverbs, with the names of its manual pages in Rust casing. It expresses the
-//! rules of the manual pages as types, so most programs that break one do not compile. Errors that
-//! depend on run-time values are typed, and return every buffer. README compares the cost of a post
-//! and of whole loops with C code that makes the same checks.
+//! This crate wraps libibverbs, with the names of its manual pages in Rust casing. It expresses
+//! many rules of the manual pages as types, so programs that break them do not compile. Errors that
+//! depend on run-time values are typed, and return every buffer. README compares the cost of single
+//! calls with C code without checks, and the cost of whole loops with C code that makes the same
+//! checks.
 //!
-//! 1. **Illegal programs do not compile.** A wrong combination of transport, state, receive source,
-//!    opcode, flags, immediate data, inline size, SGE count, access rights or lifetimes fails at
-//!    `cargo check`.
+//! 1. **Illegal combinations do not compile.** A wrong combination of transport, state, receive
+//!    source, opcode, flags, immediate data, access rights or lifetimes fails at `cargo check`. So
+//!    do an array of inline bytes that is too long, and too many scatter/gather elements in an
+//!    array. Sizes that are known only at run time are checked by the post.
 //! 2. **Safe code is sound.** No safe code, even with `mem::forget`, can make the device access
-//!    memory that Rust considers free or exclusively its own. Posting moves a buffer to the device;
-//!    its completion returns it. Programs that do their own bookkeeping can use the `unsafe`
-//!    posting functions.
+//!    memory that is free or that Rust code has exclusive access to. Posting moves a buffer to the
+//!    device; its completion returns it. Programs that do their own bookkeeping can use the
+//!    `unsafe` posting functions.
 //! 3. **No hidden cost.** The ordinary post and poll paths contain no allocation, lock, atomic
 //!    read-modify-write or dynamic dispatch, except the call of the provider, which C makes too.
 //! 4. **No lost buffers.** After a failed or partial post, a flush or a destroyed queue pair, each
-//!    buffer has either been returned, or is known to be in flight.
+//!    buffer has been returned or is still in flight. If a provider does not report what it
+//!    accepted, the buffers count as in flight until the queue pair is reset or destroyed.
 //!
 //! # A worked example
 //!
