@@ -59,7 +59,7 @@ pub struct Ring<E: Entry> {
     //   poller returns once everything has completed.
     // - Otherwise `room` is at most `depth - (next - oldest)` of the state (completions are added
     //   when needed), and at most the number of slots from `at` to the end of the ring. (The
-    //   sentinel of a drain exceeds `depth`.)
+    //   marker of a drain exceeds `depth`.)
     pub(crate) next: Name,
     pub(super) oldest: Name,
     pub(crate) at: *const Cell<usize>,
@@ -360,7 +360,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn enter_sentinel(&mut self) -> Option<u64> {
-        // Only the sentinel of an interrupted drain exceeds the capacity, and it is the last.
+        // Only the marker of an interrupted drain exceeds the capacity, and it is the last.
         let outstanding = self.in_ring();
         if outstanding == 0 || outstanding > self.state.depth {
             return None;

@@ -26,7 +26,7 @@ impl StaleCredits {
         }
     }
 
-    /// At most the depth, because the sentinel of an interrupted drain is an entry beyond it.
+    /// At most the depth, because the marker of an interrupted drain is an entry beyond it.
     pub(crate) fn total(&self) -> u32 {
         let Some(lives) = &self.0 else { return 0 };
         lives.all.iter().map(|(_, entries)| entries).sum::<u32>().min(lives.depth)

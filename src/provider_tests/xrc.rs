@@ -320,7 +320,7 @@ fn an_initiator_has_no_receives() {
     let Around { context, pd, cq, domain: _domain, pool: _pool } = around();
     let proof = can(&context);
     let qp = pd.create_xrc_initiator::<Initiating>(&proof, &cq, 4).unwrap();
-    // XRC_SEND; sends and a sentinel; no receives, and no queue for their completions.
+    // XRC_SEND; sends and a marker; no receives, and no queue for their completions.
     assert_eq!(seen(), ["qp 9 null [false, true, true] 5 0 0"]);
     assert_eq!(cq.unbooked(), 16 - 5);
     drop(qp);

@@ -1,6 +1,6 @@
 //! Draining: getting every buffer back before the queue pair is destroyed.
 
-#![allow(unsafe_code)] // posts the sentinel
+#![allow(unsafe_code)] // posts the marker
 
 use std::fmt;
 use std::ptr;
@@ -182,7 +182,7 @@ pub(super) struct Progress {
     receives: bool,
     /// The capacity of the completion queue, if its present completions must be taken out.
     capacity: usize,
-    /// Whether the sentinel was posted, or is not needed.
+    /// Whether the marker was posted, or is not needed.
     sentinel: bool,
     /// Whether everything that was in the queue when the drain began was taken out.
     sees_all: bool,

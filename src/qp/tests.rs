@@ -345,7 +345,7 @@ fn a_drain_of_a_device_that_does_not_flush_ends() {
 }
 
 /// A device that does not accept the error state: a queue pair that was given up sends nothing
-/// more, not even the sentinel of a drain.
+/// more, not even the marker of a drain.
 ///
 /// A queue pair whose destruction failed in RTS sends no message when it is drained.
 #[cfg(feature = "loopback")]

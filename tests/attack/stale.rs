@@ -66,7 +66,7 @@ fn a_reset_ring_leaves_room_for_queued_completions() {
 /// A drain that is interrupted (its closure panics) has posted its marker; the next one needs none.
 /// A second marker would take the slot of the oldest entry.
 ///
-/// A drain that is resumed after an interruption posts no second sentinel over the
+/// A drain that is resumed after an interruption posts no second marker over the
 /// oldest entry.
 /// Proves R10.14.
 #[test]
@@ -115,7 +115,7 @@ fn an_interrupted_drain_is_resumed() {
 /// release room for the marker; otherwise the completion queue, whose booking counts it, would
 /// overrun (R9.9).
 ///
-/// A reset after an interrupted drain does not give out the room of the sentinel.
+/// A reset after an interrupted drain does not give out the room of the marker.
 #[test]
 fn the_room_of_a_marker_is_not_released_by_a_reset() {
     fails_on!(NoRings);

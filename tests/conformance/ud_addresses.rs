@@ -52,7 +52,7 @@ fn a_handle_removed_after_unsignaled_sends_waits_for_the_signaled_one() {
 
 /// A drain whose closure panicked has posted its marker, which names the removed address handle.
 ///
-/// After an interrupted drain the sentinel's address handle stays alive.
+/// After an interrupted drain the marker's address handle stays alive.
 #[test]
 fn a_handle_that_a_marker_names_waits_for_it() {
     fails_on!(Iwarp, "R24.2");

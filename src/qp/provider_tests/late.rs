@@ -170,7 +170,7 @@ fn what_a_second_look_finds_comes_once() {
     }
 }
 
-/// The fields of a drain's sentinel.
+/// The fields of a drain's marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     opcode: u32,
@@ -205,7 +205,7 @@ unsafe extern "C" fn noting_forms(
     OWN.get().0.map_or(0, |post| unsafe { post(qp, first, bad) })
 }
 
-/// A device may check work requests that it only flushes, so the sentinel of a drain is one that it
+/// A device may check work requests that it only flushes, so the marker of a drain is one that it
 /// could send.
 #[test]
 fn what_a_drain_sends() {
@@ -232,7 +232,7 @@ fn what_a_drain_sends() {
     OWN.set((own, None));
     qp.post_recv(crate::wr::Recv::empty()).unwrap();
     let mut qp = qp.to_error().unwrap();
-    // Receives need no sentinel.
+    // Receives need no marker.
     qp.drain(&mut receives, |_| panic!("there is no entry")).unwrap();
     assert_eq!((FORMS.take(), qp.sends_outstanding()), (vec![], 1));
     qp.drain(&mut sends, |_| panic!("inline data has no entry")).unwrap();
