@@ -7,7 +7,7 @@ use ::tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
 use crate::terms::error::{Error, Refused};
 
-/// Lets other tasks run once, including a time-out around this one.
+/// Lets other tasks run once, including a timeout around this one.
 pub(crate) async fn step_aside() {
     let mut was_aside = false;
     std::future::poll_fn(|task| {

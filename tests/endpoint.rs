@@ -374,7 +374,7 @@ fn no_read_byte_is_lost_and_no_later_byte_is_read() {
     assert_eq!(error.received(), &plain().to_bytes()[..30]);
 }
 
-/// A stream without time-outs is used as it is.
+/// A stream without timeouts is used as it is.
 #[test]
 fn a_stream_without_time_outs_is_used_directly() {
     struct Counts(Vec<&'static str>);

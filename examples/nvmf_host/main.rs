@@ -68,7 +68,7 @@ struct Options {
     /// Seed of the random reads and writes [default: from the clock]
     #[bpaf(short, long, argument("SEED"))]
     seed: Option<u64>,
-    /// Keep-alive time-out in milliseconds; 0 for none
+    /// Keep-alive timeout in milliseconds; 0 for none
     #[bpaf(short, long, argument("MS"), fallback(10_000), display_fallback)]
     keep_alive: u32,
     /// How many times to connect again after a connection has failed

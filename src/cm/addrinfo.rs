@@ -110,7 +110,7 @@ impl<PS: PortSpace> AddrInfo<PS> {
 
     /// Resolves a node and a service, by name or number (`rdma_getaddrinfo`). Returns at least one
     /// address. The call has no deadline: it takes as long as the system's resolver, and as
-    /// ibacm(1) if that runs, because neither getaddrinfo(3) nor ibacm supports a time-out.
+    /// ibacm(1) if that runs, because neither getaddrinfo(3) nor ibacm supports a timeout.
     ///
     /// # Errors
     /// - [`NotFound`](ErrorKind::NotFound) with the resolver's text: the node, service or IP

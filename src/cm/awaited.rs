@@ -132,7 +132,7 @@ impl AsyncEventChannel {
         self.fd.get_ref()
     }
 
-    /// Returns the next event. Waits **forever** if none comes: wrap it in a time-out. Buffered
+    /// Returns the next event. Waits **forever** if none comes: wrap it in a timeout. Buffered
     /// events come first, unless their id is gone.
     ///
     /// Cancel safe at any point: an event is taken only when it is returned.
@@ -151,8 +151,8 @@ impl AsyncEventChannel {
 
     /// Waits until a step is done: an address or a route is resolved, a connection is requested or
     /// accepted, a service is looked up, or the peer disconnects. Resolving an address or a route
-    /// has its own time-out. The others wait **forever** if the peer does not answer: wrap them in
-    /// a time-out.
+    /// has its own timeout. The others wait **forever** if the peer does not answer: wrap them in
+    /// a timeout.
     ///
     /// Dropping the future gives up the attempt and drops what went into it. A queue pair returns
     /// its receives when it is dropped.

@@ -137,7 +137,7 @@ impl EventChannel {
     /// type).
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). A time-out is not an error.
+    /// As for [`wait`](Self::wait). A timeout is not an error.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<Event>, Error> {
         Events::until(&self.channel, end_of(Some(timeout))).next()
     }
@@ -166,7 +166,7 @@ impl EventChannel {
     /// which returns `None`. If `timeout` is `None`, it waits **forever**.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). A time-out or a wake-up is not an error.
+    /// As for [`wait`](Self::wait). A timeout or a wake-up is not an error.
     ///
     /// ```
     /// use proverbs::{cm::EventChannel, completion::Waker, loopback::Fabric};

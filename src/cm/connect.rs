@@ -66,7 +66,7 @@ pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
         /// The queue pair.
         qp: QueuePair<Rc, Init, P>,
     },
-    /// The peer refused, or the time-out expired.
+    /// The peer refused, or the timeout expired.
     Failed {
         /// The id, which can only be destroyed.
         id: CmId<Tcp, Unusable, M>,
@@ -259,7 +259,7 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
             }
             Err(refused) => {
                 // The peer waits for a confirmation. If the rejection fails too, it waits until its
-                // own time-out.
+                // own timeout.
                 let _ = id.core.id.reject(&[]);
                 Progress::Failed(refused.map(|qp| NotConnected::Failed { id: id.to(), qp }))
             }

@@ -312,7 +312,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// Sets the ACK timeout of queue pairs that connect with this id (`rdma_set_option` with
     /// RDMA_OPTION_ID_ACK_TIMEOUT). [`ConnParam::ack_timeout`](super::ConnParam::ack_timeout) sets
-    /// it for one connection, on either side. On iWARP, TCP has its own time-outs.
+    /// it for one connection, on either side. On iWARP, TCP has its own timeouts.
     ///
     /// # Errors
     /// As for [`set_tos`](Self::set_tos).

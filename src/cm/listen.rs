@@ -31,7 +31,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// system's maximum, 1024 by default (`/proc/sys/net/rdma_ucm/max_backlog`), mean that maximum.
     ///
     /// If the backlog is full, a request is dropped and its client tries again. Linux does so after
-    /// some seconds, so a short time-out may expire first, and newer requests may be accepted
+    /// some seconds, so a short timeout may expire first, and newer requests may be accepted
     /// earlier. A fabric does so when the program waits for the next event. On iWARP and on UDP the
     /// request is rejected instead.
     ///
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(asked.into_inner(), 1);
     }
 
-    /// A thread with a time-out does not wait longer for another thread's turn.
+    /// A thread with a timeout does not wait longer for another thread's turn.
     #[test]
     fn a_turn_that_others_have_is_waited_for_until_the_deadline() {
         let turn = Turn::new();

@@ -7,7 +7,7 @@
 //! went into it.
 //!
 //! Ids have two modes. A **synchronous** id ([`CmId::new`]) waits inside each call, at most the
-//! call's time-out. The calls of an id **on a channel** ([`EventChannel::create_id`]) return at
+//! call's timeout. The calls of an id **on a channel** ([`EventChannel::create_id`]) return at
 //! once. The program polls the channel's file descriptor, takes [`Event`]s, and passes each to the
 //! [`advance`](CmId::advance) of the id that it names. Events are owned copies that are already
 //! acknowledged.
@@ -273,14 +273,14 @@
 //! There is no clock: each event is in its channel when the call that caused it returns. A step
 //! whose answer can never come times out at once, such as resolving an address that no device has,
 //! or connecting to a device that the test [silenced](crate::loopback::Fabric::silence_device). If
-//! the answer can still come, such as from a slow listener, the step waits for its time-out. A test
+//! the answer can still come, such as from a slow listener, the step waits for its timeout. A test
 //! removes a device with [`remove_device`](crate::loopback::Fabric::remove_device).
 //!
 //! # Differences from C
 //!
 //! - Calls in the wrong order, which crash C programs, do not compile: see the states of the
 //!   methods.
-//! - `connect` and `accept` take time-outs. In librdmacm they may take more than a minute.
+//! - `connect` and `accept` take timeouts. In librdmacm they may take more than a minute.
 //! - Transport retries are six by default, not seven, because Soft-RoCE treats seven as "forever".
 //!   RNR retries are six too, because seven is infinite. The RNR timer is 82 ms.
 //! - The default context and protection domain belong to this crate, not to librdmacm.

@@ -25,7 +25,7 @@ use crate::terms::error::{Error, Refused};
 const ADDR: &str = "rdma_resolve_addr";
 const ROUTE: &str = "rdma_resolve_route";
 
-/// The time-out in milliseconds for C. More than 24 days is truncated.
+/// The timeout in milliseconds for C. More than 24 days is truncated.
 fn milliseconds(timeout: Duration) -> i32 {
     timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
 }
@@ -47,7 +47,7 @@ fn asked(address: SocketAddr, errno: c_int) -> String {
     address.to_string()
 }
 
-/// The kernel enforces the time-out and reports it. This limit is for a kernel that does not.
+/// The kernel enforces the timeout and reports it. This limit is for a kernel that does not.
 pub(crate) fn patience(timeout: Duration) -> Duration {
     timeout.saturating_add(Duration::from_secs(1))
 }
@@ -152,7 +152,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// The error contains the id, bound.
     /// - [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR: the kernel finds no path, or
     ///   receives no answer in time.
-    /// - [`TimedOut`](crate::ErrorKind::TimedOut): the kernel has not reported a time-out a second
+    /// - [`TimedOut`](crate::ErrorKind::TimedOut): the kernel has not reported a timeout a second
     ///   later.
     /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address.
     ///   EINVAL: the id is bound to an address of another family. ENETUNREACH: this machine has no
@@ -248,13 +248,13 @@ impl<PS: PortSpace, M: Mode> CmId<PS, AddrResolved, M> {
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// Finds the route to the peer, within `timeout` (`rdma_resolve_route`). If ibacm(1) runs,
     /// librdmacm queries it before the kernel, and waits for its answer, which has a separate
-    /// time-out.
+    /// timeout.
     ///
     /// # Errors
     /// The error contains the id, with its address resolved.
     /// - [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ROUTE_ERROR: the kernel finds no route, or
     ///   receives no answer in time.
-    /// - [`TimedOut`](crate::ErrorKind::TimedOut): the kernel has not reported a time-out a second
+    /// - [`TimedOut`](crate::ErrorKind::TimedOut): the kernel has not reported a timeout a second
     ///   later.
     /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
     #[doc(alias = "rdma_resolve_route")]
@@ -271,7 +271,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// Starts to find the route to the peer (`rdma_resolve_route`). If ibacm(1) runs, librdmacm
-    /// queries it first. This call then waits for its answer, which has a separate time-out, and
+    /// queries it first. This call then waits for its answer, which has a separate timeout, and
     /// locks the [channel](super::EventChannel) during the wait.
     ///
     /// # Errors
@@ -330,7 +330,7 @@ mod tests {
     use crate::provider_tests::cm as stub;
     use crate::sys::types::raw::rdma_cm_event_type as Type;
 
-    /// Time-outs are rounded up and truncated to the range of C's type. The kernel has one more
+    /// Timeouts are rounded up and truncated to the range of C's type. The kernel has one more
     /// second to report them.
     #[test]
     fn time_outs_as_c_takes_them() {

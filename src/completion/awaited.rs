@@ -18,7 +18,7 @@ use crate::wait::{Turns, not_registered, registration, step_aside};
 ///
 /// **Cancelling a wait loses nothing.** A future owns no buffers and no completions. The device
 /// owns a buffer until its completion is polled, and polled completions stay in the completion
-/// queue until they are returned. So `select!` and time-outs can drop a future at any point, and
+/// queue until they are returned. So `select!` and timeouts can drop a future at any point, and
 /// the next wait returns everything.
 ///
 /// Completions are not `Send`, and neither is the result of [`wait`](Self::wait). Drop it before
@@ -86,7 +86,7 @@ impl AsyncCompletionChannel {
 
     /// Waits until `cq`, which must be on this channel, has completions, and polls them. The result
     /// is never empty. Like [`CompletionChannel::wait`], it waits **forever** if no completion
-    /// arrives, so combine it with a time-out.
+    /// arrives, so combine it with a timeout.
     ///
     /// Safe to cancel at any point.
     ///
@@ -110,7 +110,7 @@ impl AsyncCompletionChannel {
     }
 
     /// Like [`wait`](Self::wait), but only a solicited receive ends the sleep. On some devices a
-    /// failure ends it too. It may wait **forever**, so combine it with a time-out: see
+    /// failure ends it too. It may wait **forever**, so combine it with a timeout: see
     /// [`CompletionChannel::wait_solicited`].
     ///
     /// Safe to cancel at any point.

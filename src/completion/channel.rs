@@ -54,7 +54,7 @@ use crate::terms::error::{Error, Refused};
 #[doc(alias = "ibv_comp_channel")]
 pub struct CompletionChannel {
     handle: Arc<handle::Channel>,
-    /// Whether reading the descriptor blocks, as it does after a wait without a time-out.
+    /// Whether reading the descriptor blocks, as it does after a wait without a timeout.
     blocks: bool,
 }
 
@@ -201,7 +201,7 @@ fn unreadable(errno: i32) -> Error {
 
 impl AsRawFd for CompletionChannel {
     /// The descriptor, for poll(2), epoll(7) and event loops. It is readable while an event is
-    /// pending. (Reading it blocks after a [wait](CompletionChannel::wait) without a time-out, and
+    /// pending. (Reading it blocks after a [wait](CompletionChannel::wait) without a timeout, and
     /// not otherwise; [`try_event`](CompletionChannel::try_event) never blocks.)
     ///
     /// There is no `AsFd`, so reading from the descriptor requires `unsafe`. An event that is read

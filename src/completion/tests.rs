@@ -438,7 +438,7 @@ fn a_wait_for_events_that_cannot_be_read() {
     }
 }
 
-/// A descriptor blocks only while a wait without a time-out reads it. Every other call makes it
+/// A descriptor blocks only while a wait without a timeout reads it. Every other call makes it
 /// non-blocking before it reads, because it might be readable without an event.
 #[test]
 #[cfg_attr(miri, ignore = "fcntl(2)")]
@@ -687,7 +687,7 @@ fn entries_that_were_reserved_wake_a_task() {
     over.give_back();
 }
 
-/// A wait without a time-out reads the descriptor and blocks in the read. Waits with a time-out do
+/// A wait without a timeout reads the descriptor and blocks in the read. Waits with a timeout do
 /// not.
 #[test]
 #[cfg_attr(miri, ignore = "fcntl(2)")]

@@ -85,10 +85,10 @@ impl CompletionChannel {
     }
 
     /// Like [`wait`](Self::wait), but waits for at most `timeout`, rounded up to milliseconds.
-    /// After a time-out the result is empty.
+    /// After a timeout the result is empty.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). A time-out is not an error.
+    /// As for [`wait`](Self::wait). A timeout is not an error.
     pub fn wait_timeout<'cq, E: Entry, L: Threads>(
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
@@ -111,7 +111,7 @@ impl CompletionChannel {
     /// ([R13.6](crate::guide::rules#r13-6)).
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). A time-out is not an error.
+    /// As for [`wait`](Self::wait). A timeout is not an error.
     ///
     /// ```
     /// use std::time::Duration;
@@ -140,7 +140,7 @@ impl CompletionChannel {
     /// after `timeout`; waits **forever** if that is `None`.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), for any of the queues. A time-out is not an error.
+    /// As for [`wait`](Self::wait), for any of the queues. A timeout is not an error.
     ///
     /// ```
     /// use std::time::Duration;
@@ -169,13 +169,13 @@ impl CompletionChannel {
     }
 
     /// Like [`wait_timeout`](Self::wait_timeout), or **forever** if `timeout` is `None`, but a
-    /// [`waker`](Waker::wake) can end it early. The result is empty after a wake or a time-out.
+    /// [`waker`](Waker::wake) can end it early. The result is empty after a wake or a timeout.
     ///
     /// Completions take precedence, including those that arrive together with the wake. Only a call
     /// that returns no completion consumes a wake.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
+    /// As for [`wait`](Self::wait). Neither a timeout nor being woken is an error.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -201,7 +201,7 @@ impl CompletionChannel {
     /// `None`.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), for any of the queues. Neither a time-out nor being woken is an
+    /// As for [`wait`](Self::wait), for any of the queues. Neither a timeout nor being woken is an
     /// error.
     ///
     /// ```
@@ -225,7 +225,7 @@ impl CompletionChannel {
         self.first_of(queues, timeout, Some(waker))
     }
 
-    /// Takes events until one of the queues has completions, or until the time-out or the waker.
+    /// Takes events until one of the queues has completions, or until the timeout or the waker.
     fn first_of(
         &mut self,
         queues: &mut [&mut dyn AnyCompletionQueue],
@@ -241,8 +241,8 @@ impl CompletionChannel {
         }
     }
 
-    /// Takes events until there are completions, or until the time-out or the waker. (Inlined, so
-    /// that a wait without a time-out or a waker pays for neither.)
+    /// Takes events until there are completions, or until the timeout or the waker. (Inlined, so
+    /// that a wait without a timeout or a waker pays for neither.)
     #[inline(always)]
     fn wait_for<'cq, E: Entry, L: Threads>(
         &mut self,

@@ -57,7 +57,7 @@ impl AsyncDeviceEvents {
         self.fd.into_inner()
     }
 
-    /// Waits for the next event, **forever** if there is none, so combine it with a time-out.
+    /// Waits for the next event, **forever** if there is none, so combine it with a timeout.
     ///
     /// Safe to cancel at any point: a cancelled call has not taken an event.
     ///

@@ -146,19 +146,19 @@ impl DeviceEvents {
     }
 
     /// Like [`wait`](Self::wait), but waits for at most `timeout`, rounded up to milliseconds.
-    /// Returns `None` after a time-out.
+    /// Returns `None` after a timeout.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). A time-out is not an error.
+    /// As for [`wait`](Self::wait). A timeout is not an error.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<DeviceEvent>, Error> {
         self.next_before(Sleep::new(Some(timeout), None))
     }
 
     /// Like [`wait_timeout`](Self::wait_timeout), or **forever** if `timeout` is `None`, but a
-    /// [`waker`](Waker::wake) can end it early. Returns `None` after a wake or a time-out.
+    /// [`waker`](Waker::wake) can end it early. Returns `None` after a wake or a timeout.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
+    /// As for [`wait`](Self::wait). Neither a timeout nor being woken is an error.
     ///
     /// ```
     /// # use proverbs::prelude::*;

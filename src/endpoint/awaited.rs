@@ -20,7 +20,7 @@ use crate::terms::transport::Rc;
 
 impl<P: Profile> RcConnector<P> {
     /// Like [`connect`](Self::connect), over a tokio stream (feature `tokio`). It waits **forever**
-    /// if the peer sends nothing: wrap it in a time-out.
+    /// if the peer sends nothing: wrap it in a timeout.
     ///
     /// Dropping the future drops the queue pair, which returns the buffers of its receives. The
     /// stream cannot be used any more, because part of the peer's message may have been read.
@@ -54,7 +54,7 @@ impl<P: Profile> RcConnector<P> {
     /// ```
     ///
     /// # Errors
-    /// As for [`connect`](Self::connect), without the time-out.
+    /// As for [`connect`](Self::connect), without the timeout.
     #[allow(clippy::type_complexity)] // shows what is returned
     pub async fn connect_async<S>(
         self,
@@ -79,7 +79,7 @@ impl<P: Profile> RcConnector<P> {
 
 impl<P: Profile> RcConnector<P, &mut AnyQueuePair<Rc, P>> {
     /// Like [`connect_in_place`](Self::connect_in_place), over a tokio stream (feature `tokio`). It
-    /// waits **forever** if the peer sends nothing: wrap it in a time-out.
+    /// waits **forever** if the peer sends nothing: wrap it in a timeout.
     ///
     /// Dropping the future leaves the queue pair in the state that it reached. The stream cannot be
     /// used any more, because part of the peer's message may have been read.
@@ -114,7 +114,7 @@ impl<P: Profile> RcConnector<P, &mut AnyQueuePair<Rc, P>> {
     /// ```
     ///
     /// # Errors
-    /// As for [`connect_in_place`](Self::connect_in_place), without the time-out.
+    /// As for [`connect_in_place`](Self::connect_in_place), without the timeout.
     pub async fn connect_in_place_async<S>(self, stream: &mut S) -> Result<Endpoint, ConnectError>
     where
         S: AsyncRead + AsyncWrite + Unpin + ?Sized,

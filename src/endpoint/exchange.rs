@@ -47,9 +47,9 @@ pub enum ExchangeError {
         /// The bytes received.
         received: Vec<u8>,
     },
-    /// The time-out expired.
+    /// The timeout expired.
     TimedOut {
-        /// The time-out in force.
+        /// The timeout in force.
         after: Duration,
         /// The number of bytes expected, as far as known.
         needed: usize,
@@ -77,11 +77,11 @@ pub enum ExchangeError {
 ///
 /// It reads nothing after the peer's endpoint, and at most [`MAX_WIRE_LEN`](Endpoint::MAX_WIRE_LEN)
 /// bytes, whatever length the peer claims. A peer that sends single bytes cannot extend the
-/// time-out. The stream's own time-outs are restored afterwards. A non-blocking stream is polled
+/// timeout. The stream's own timeouts are restored afterwards. A non-blocking stream is polled
 /// every millisecond. `Duration::MAX` waits forever.
 ///
 /// # Errors
-/// [`ExchangeError`]: the stream failed, the time-out expired, the peer closed the stream, or the
+/// [`ExchangeError`]: the stream failed, the timeout expired, the peer closed the stream, or the
 /// received bytes are not an endpoint. The error contains those bytes.
 ///
 /// ```
@@ -276,7 +276,7 @@ pub(super) fn agree<S: Timed + ?Sized>(
     dialogue.verdict(run)
 }
 
-/// How long notifying the peer of a failure may take after the time-out.
+/// How long notifying the peer of a failure may take after the timeout.
 const LAST_WORD: Duration = Duration::from_millis(10);
 
 /// Notifies the peer, if it still reads, that this side will not connect.

@@ -8,12 +8,12 @@ use std::{io, thread};
 
 use super::wire::WireError;
 
-/// A stream whose reads and writes can have time-outs. [`exchange`](super::exchange) and
+/// A stream whose reads and writes can have timeouts. [`exchange`](super::exchange) and
 /// [`RcConnector::connect`](super::RcConnector::connect) require it, so that no peer can delay them
-/// beyond their own time-out.
+/// beyond their own timeout.
 ///
 /// The sockets of the standard library implement it. For a stream on top of one, such as an
-/// encrypted one, forward the two methods. [`Unbounded`] adapts streams without time-outs.
+/// encrypted one, forward the two methods. [`Unbounded`] adapts streams without timeouts.
 ///
 /// ```
 /// use std::io::{self, Read, Write};
@@ -40,27 +40,27 @@ use super::wire::WireError;
 /// }
 /// ```
 pub trait Timed: Read + Write {
-    /// The current time-outs of reads and writes.
+    /// The current timeouts of reads and writes.
     ///
     /// # Errors
     /// Errors of the stream.
     fn timeouts(&self) -> io::Result<Timeouts>;
 
-    /// Sets the time-outs. A read or write that transfers nothing within its time-out must fail
+    /// Sets the timeouts. A read or write that transfers nothing within its timeout must fail
     /// with an error of kind [`WouldBlock`](ErrorKind::WouldBlock) or
-    /// [`TimedOut`](ErrorKind::TimedOut). The time-outs are never zero.
+    /// [`TimedOut`](ErrorKind::TimedOut). The timeouts are never zero.
     ///
     /// # Errors
     /// Errors of the stream.
     fn set_timeouts(&self, timeouts: Timeouts) -> io::Result<()>;
 }
 
-/// The time-outs of a [`Timed`] stream; `None` waits forever.
+/// The timeouts of a [`Timed`] stream; `None` waits forever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timeouts {
-    /// The time-out of a read.
+    /// The timeout of a read.
     pub read: Option<Duration>,
-    /// The time-out of a write.
+    /// The timeout of a write.
     pub write: Option<Duration>,
 }
 
@@ -97,7 +97,7 @@ macro_rules! pointers {
 
 pointers! { &mut S Box<S> }
 
-/// A stream without time-outs. A read or write waits **forever** if the peer does nothing. The
+/// A stream without timeouts. A read or write waits **forever** if the peer does nothing. The
 /// deadline is still checked between reads and writes.
 ///
 /// ```
@@ -159,7 +159,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// A stream with a deadline. Its own time-outs are restored afterwards.
+/// A stream with a deadline. Its own timeouts are restored afterwards.
 pub(super) struct Until<'a, S: Timed + ?Sized> {
     stream: &'a mut S,
     end: Option<Instant>,
@@ -196,7 +196,7 @@ impl<'a, S: Timed + ?Sized> Until<'a, S> {
                 Ok(done) => return Ok(done),
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted => {}
-                    // The stream's time-out expired, or it is non-blocking.
+                    // The stream's timeout expired, or it is non-blocking.
                     ErrorKind::WouldBlock | ErrorKind::TimedOut => thread::sleep(AGAIN),
                     _ => return Err(error.into()),
                 },

@@ -384,7 +384,7 @@ impl Fabric {
     }
 
     /// Makes a device neither send nor receive messages of rdma_cm, as if its cable were pulled, or
-    /// reverses this. A call that needs an answer fails at once with a time-out. Returns false if
+    /// reverses this. A call that needs an answer fails at once with a timeout. Returns false if
     /// the device does not belong to this fabric.
     ///
     /// ```

@@ -216,7 +216,7 @@ const IDLE: usize = 1000;
 
 /// Polls until `count` work requests have completed, and returns their buffers in completion order:
 /// `None` if a work request had no buffer. A receive's buffer has the length of the message. This
-/// is for tests on a [`Fabric`]; on a device, a program chooses its own time-out.
+/// is for tests on a [`Fabric`]; on a device, a program chooses its own timeout.
 ///
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os): EIO if a work request failed (the message has the

@@ -124,7 +124,7 @@ attributes! {
     #[doc(alias("IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN"))]
     #[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
     pub struct RcRts<P> {
-        /// The time-out for an acknowledgement.
+        /// The timeout for an acknowledgement.
         pub timeout: Timeout = Timeout::MS_67,
         /// Transport retries.
         pub retry_cnt: RetryCount = RetryCount::SIX,
@@ -283,7 +283,7 @@ attributes! {
         pub port: Option<u8>,
         /// The address vector of the peer.
         pub address: Option<AddressVector>,
-        /// The time-out for an acknowledgement.
+        /// The timeout for an acknowledgement.
         pub timeout: Option<Timeout>,
         /// Transport retries.
         pub retry_cnt: Option<RetryCount>,

@@ -15,7 +15,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// Like [`drain`](Self::drain), for async code (feature `tokio`): between polls, the task waits
     /// on `channel`, on which `cq` must be. It waits **forever** if the device does not flush, or
     /// if a completion of this queue pair was leaked with `mem::forget`, so combine it with a
-    /// time-out.
+    /// timeout.
     ///
     /// Safe to cancel at any point: polled completions have been passed to `found`, and you can
     /// drain again.
@@ -49,7 +49,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// ```
     ///
     /// # Errors
-    /// As for [`drain`](Self::drain) except for the time-out, and as for
+    /// As for [`drain`](Self::drain) except for the timeout, and as for
     /// [`AsyncCompletionChannel::wait`].
     pub async fn drain_async<L: Threads>(
         &mut self,

@@ -204,10 +204,10 @@ async fn yields(turns: u32) {
     }
 }
 
-/// Other tasks get a turn between two foreign events. Otherwise a time-out would never fire beside
+/// Other tasks get a turn between two foreign events. Otherwise a timeout would never fire beside
 /// a neighbour that receives events without a pause.
 ///
-/// A task that takes other tasks' events yields, so a time-out around it fires.
+/// A task that takes other tasks' events yields, so a timeout around it fires.
 /// Ends: AsyncEventChannel::disconnected, AsyncEventChannel::finish, AsyncEventChannel::request.
 #[test]
 fn foreign_events_do_not_starve_other_tasks() {
@@ -272,7 +272,7 @@ fn foreign_events_do_not_starve_other_tasks() {
 
 /// Nor does a program's own loop starve them, if each event that it takes is followed by another.
 ///
-/// A loop over ready events yields, so a time-out around it fires.
+/// A loop over ready events yields, so a timeout around it fires.
 /// Ends: AsyncEventChannel::next.
 #[test]
 fn a_loop_of_events_does_not_starve_other_tasks() {
@@ -382,7 +382,7 @@ fn a_kept_event_stays_when_its_id_moves() {
     });
 }
 
-/// A time-out ends the wait for a silent peer, repeatedly.
+/// A timeout ends the wait for a silent peer, repeatedly.
 /// Ends: AsyncEventChannel::disconnected, AsyncEventChannel::finish, AsyncEventChannel::next,
 /// AsyncEventChannel::request.
 #[test]

@@ -48,7 +48,7 @@ fn a_closed_port_rejects() {
 #[test]
 fn a_missing_answer_is_a_time_out() {
     if is_siw() {
-        return; // R24.5: it connects by TCP within the call, with TCP's own time-out
+        return; // R24.5: it connects by TCP within the call, with TCP's own timeout
     }
     let mut nobody = address(7471);
     nobody.set_ip(match nobody.ip() {
@@ -74,7 +74,7 @@ fn a_missing_answer_is_a_time_out() {
         matches!(kind, ErrorKind::TimedOut { .. } | ErrorKind::Cm { .. } | ErrorKind::Os { .. }),
         "{kind:?}"
     );
-    // Without a time-out, the kernel tries for longer than this.
+    // Without a timeout, the kernel tries for longer than this.
     assert!(start.elapsed() < long(), "{:?}", start.elapsed());
 }
 
@@ -266,7 +266,7 @@ fn read_in_vain(connection: &mut Connection, end: &mut End) {
     assert_eq!(status, WcStatus::RemInvReq);
 }
 
-/// A request whose time-out has passed.
+/// A request whose timeout has passed.
 /// Ends: CmId::get_request_timeout.
 #[test]
 fn no_request_within_the_time_limit() {

@@ -96,7 +96,7 @@ fn is_told(what: &str, error: &Error) {
     assert!(is_removal || is_refused, "{what}: {error:?}");
 }
 
-/// Checks the error for a silent peer: a time-out, or the removal.
+/// Checks the error for a silent peer: a timeout, or the removal.
 fn is_silent(what: &str, error: &Error) {
     let is_over = *error.kind() == ErrorKind::TimedOut { after: SHORT };
     let is_known =

@@ -160,7 +160,7 @@ fn a_peer_that_stays_is_a_time_out_each_time() {
 }
 
 /// Another thread destroys the queue pair of a connection whose id waits for the end. The peer
-/// stays, so there is a time-out, and then the end.
+/// stays, so there is a timeout, and then the end.
 /// Ends: CmId::wait_disconnected.
 #[test]
 fn a_queue_pair_is_destroyed_while_the_end_is_waited_for() {

@@ -458,10 +458,10 @@ fn a_task_that_finds_no_event_sleeps() {
     });
 }
 
-/// Other tasks get a turn between two foreign events. Otherwise a time-out would never fire beside
+/// Other tasks get a turn between two foreign events. Otherwise a timeout would never fire beside
 /// a neighbour that completes without a pause.
 ///
-/// A task that takes other tasks' events yields, so a time-out around it fires.
+/// A task that takes other tasks' events yields, so a timeout around it fires.
 /// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
 /// AsyncCompletionChannel::wait_solicited.
 #[test]
@@ -512,7 +512,7 @@ async fn beside_others(endless: impl Future<Output = ()>) {
 /// A loop of the program whose completions are always ready, since each arrives before the previous
 /// one is taken, still gives other tasks a turn.
 ///
-/// A loop over ready completions yields, so a time-out around it fires.
+/// A loop over ready completions yields, so a timeout around it fires.
 /// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
 /// AsyncCompletionChannel::wait_solicited.
 #[test]
@@ -547,7 +547,7 @@ fn ready_completions_do_not_starve_other_tasks() {
 
 /// The same for events of the device.
 ///
-/// A loop over ready events yields, so a time-out around it fires.
+/// A loop over ready events yields, so a timeout around it fires.
 /// Ends: AsyncDeviceEvents::next.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers poll")]
@@ -603,14 +603,14 @@ fn waits_end_with_their_runtime() {
     });
 }
 
-/// An awaited wait with a time-out ends in time, on a quiet queue and beside one that another
+/// An awaited wait with a timeout ends in time, on a quiet queue and beside one that another
 /// thread drops with its event.
 /// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
 /// AsyncCompletionChannel::wait_solicited, AsyncDeviceEvents::next.
 #[test]
 fn an_awaited_wait_ends_in_time() {
     fails_on!(Iwarp, "R24.5");
-    crate::waits::ends("an awaited wait with a time-out", || {
+    crate::waits::ends("an awaited wait with a timeout", || {
         runtime().block_on(async {
             let dev = Device::open();
             let pd = dev.ctx.alloc_pd().unwrap();

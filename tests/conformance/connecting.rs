@@ -107,11 +107,11 @@ impl Peer {
 /// A blocking version of the same stream. It is interrupted where the other one is pending.
 struct Blocking<'a> {
     peer: &'a mut Peer,
-    /// Its current time-outs.
+    /// Its current timeouts.
     timeouts: std::cell::Cell<Timeouts>,
 }
 
-/// The time-outs that the program had set.
+/// The timeouts that the program had set.
 const OWN: Timeouts = Timeouts { read: Some(Duration::from_secs(7)), write: None };
 
 impl Blocking<'_> {
@@ -189,7 +189,7 @@ impl How {
             (false, true) => run(connector.connect_async(stream.peer)).map_err(Refused::into_parts),
             (false, false) => connector.connect(&mut stream, long()).map_err(Refused::into_parts),
         };
-        assert_eq!(stream.timeouts.get(), OWN, "the time-outs of the program are restored");
+        assert_eq!(stream.timeouts.get(), OWN, "the timeouts of the program are restored");
         connected
     }
 
@@ -569,12 +569,12 @@ fn two_sides_in_one_task() {
     });
 }
 
-/// A short time-out, for sockets.
+/// A short timeout, for sockets.
 const SHORT: Duration = Duration::from_millis(30);
 
 impl How {
     /// Connects a queue pair in a field, within `time`, over the socket. Returns the error, and the
-    /// field afterwards. `None` if the time-out around it fired.
+    /// field afterwards. `None` if the timeout around it fired.
     fn fails(
         self,
         ground: &Ground,

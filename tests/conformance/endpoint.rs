@@ -205,7 +205,7 @@ const SHORT: Duration = Duration::from_millis(if cfg!(miri) { 500 } else { 50 })
 type Connected = Result<QueuePair<Rc, Rts>, Refused<Stage<DefaultProfile>, ConnectError>>;
 
 /// Connects to a peer that sends this, within `time`. Returns the error, the bytes that the peer
-/// received, and the streams' time-outs, which must be unchanged.
+/// received, and the streams' timeouts, which must be unchanged.
 fn connect_to(
     says: impl FnOnce(Vec<u8>) -> Vec<Say>,
     deaf_after: Option<(usize, io::ErrorKind)>,
@@ -367,7 +367,7 @@ fn a_peer_that_does_not_receive_the_last_word() {
     assert!(text.starts_with("the stream to the peer failed after 0 bytes: "), "{text}");
 }
 
-/// A stream without time-outs is not used without one.
+/// A stream without timeouts is not used without one.
 #[test]
 fn a_stream_without_time_outs() {
     fails_on!(Iwarp, "R24.5");

@@ -53,7 +53,7 @@ fn descriptors_of_events_never_block() {
     assert!(never_blocks(&p.dev.ctx.events().unwrap()));
 }
 
-/// A wait without a time-out blocks in the read of the event. No other call does, regardless of
+/// A wait without a timeout blocks in the read of the event. No other call does, regardless of
 /// earlier calls.
 #[test]
 #[cfg_attr(miri, ignore = "reads /proc")]

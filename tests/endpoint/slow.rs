@@ -132,7 +132,7 @@ fn a_peer_that_does_not_read() {
     assert_eq!(came(&error), 0);
 }
 
-/// Nonblocking streams are retried, and streams with their own time-outs keep them.
+/// Nonblocking streams are retried, and streams with their own timeouts keep them.
 #[test]
 fn streams_with_their_own_settings() {
     for blocks in [true, false] {

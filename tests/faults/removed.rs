@@ -134,7 +134,7 @@ fn every_wait_for_device_events_ends() {
     }
 }
 
-/// The same awaited, with a time-out.
+/// The same awaited, with a timeout.
 /// Ends: AsyncCompletionChannel::wait, AsyncCompletionChannel::wait_any,
 /// AsyncCompletionChannel::wait_solicited, AsyncDeviceEvents::next, QueuePair::drain_async.
 #[cfg(all(feature = "tokio", not(miri)))]

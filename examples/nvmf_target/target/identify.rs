@@ -44,7 +44,7 @@ pub fn controller(id: u16, nqn: &str) -> [u8; IDENTIFY_DATA] {
     data[111] = 1;
     // AERL, from 0.
     data[259] = EVENT_REQUESTS - 1;
-    // KAS: keep-alive time-outs are multiples of 1 s.
+    // KAS: keep-alive timeouts are multiples of 1 s.
     put(&mut data, 320, &10u16.to_le_bytes());
     // SQES and CQES: the sizes of entries, as powers of two, least and most.
     data[512] = 0x11 * COMMAND.ilog2() as u8;

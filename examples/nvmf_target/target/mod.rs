@@ -77,7 +77,7 @@ fn serve_queue(queue: &mut Queue, served: &mut Served, config: Config) -> Result
             }
             Next::Ended => return Ok(()),
             Next::Silence if served.is_over(heard.elapsed()) => {
-                return Err("the host is silent for longer than its keep-alive time-out".into());
+                return Err("the host is silent for longer than its keep-alive timeout".into());
             }
             Next::Silence => {}
         }

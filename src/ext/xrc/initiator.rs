@@ -41,7 +41,7 @@ attributes! {
 
     /// RTR -> RTS of an initiator of XRC (ibv_modify_qp(3)): like [`RcRts`](crate::qp::RcRts).
     pub struct XrcRts<P> {
-        /// The time-out for an acknowledgement.
+        /// The timeout for an acknowledgement.
         pub timeout: Timeout = Timeout::MS_67,
         /// Transport retries.
         pub retry_cnt: RetryCount = RetryCount::SIX,
@@ -83,7 +83,7 @@ attributes! {
         pub port: Option<u8>,
         /// The address vector of the target's port.
         pub address: Option<AddressVector>,
-        /// The time-out for an acknowledgement.
+        /// The timeout for an acknowledgement.
         pub timeout: Option<Timeout>,
         /// Transport retries.
         pub retry_cnt: Option<RetryCount>,
@@ -125,7 +125,7 @@ attributes! {
     /// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target works in RTR already, and sends
     /// nothing in RTS, but some programs make this transition.
     pub struct XrcTargetRts {
-        /// The time-out for an acknowledgement.
+        /// The timeout for an acknowledgement.
         pub timeout: Timeout = Timeout::MS_67,
         /// The first PSN to send.
         pub sq_psn: Psn,

@@ -84,7 +84,7 @@ mod tests {
     /// TIMEWAIT_EXIT.
     ///
     /// `wait_disconnected` remembers an earlier DISCONNECTED.
-    /// A wait after DEVICE_REMOVAL does not sleep until its time-out.
+    /// A wait after DEVICE_REMOVAL does not sleep until its timeout.
     #[test]
     fn recorded_events_stay_recorded() {
         let seen = Seen::of(1);

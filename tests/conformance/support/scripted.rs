@@ -13,7 +13,7 @@ pub enum Say {
     Bytes(Vec<u8>),
     /// A read fails with this error.
     Fail(ErrorKind),
-    /// Nothing arrives: a read ends with its time-out.
+    /// Nothing arrives: a read ends with its timeout.
     Silence,
 }
 
@@ -22,11 +22,11 @@ pub enum Say {
 pub struct Scripted {
     says: VecDeque<Say>,
     pub heard: Vec<u8>,
-    /// After this many bytes a write fails with this error: `TimedOut` comes after its time-out.
+    /// After this many bytes a write fails with this error: `TimedOut` comes after its timeout.
     /// Later writes succeed, unless it is `WriteZero`.
     pub deaf_after: Option<(usize, ErrorKind)>,
     pub timeouts: Cell<Timeouts>,
-    /// It does not support time-outs.
+    /// It does not support timeouts.
     pub is_timeless: bool,
 }
 
