@@ -269,6 +269,23 @@ mod tests {
     use super::*;
     use crate::loopback;
 
+    /// A header may have had a longer piece before.
+    #[test]
+    fn the_type_tag_is_for_the_longest_length_of_this_handle() {
+        const LONG: usize = 1 << 24;
+        let pd = loopback::Fabric::new().open_device().alloc_pd().unwrap();
+        let region = pd.register::<crate::memory::LocalWrite>(LONG).unwrap();
+        let mut long = region.piece(0, 1).unwrap();
+        long.set_range(0, LONG).unwrap();
+        let (at, type_tag) = (ptr::from_ref(long.header()), long.header().type_tag());
+        drop(long);
+        let mut short = region.piece(0, 1).unwrap();
+        assert_eq!(ptr::from_ref(short.header()), at, "another header");
+        assert_ne!(short.header().type_tag(), type_tag);
+        short.set_range(0, LONG).unwrap();
+        assert_eq!(short.header().type_tag(), type_tag);
+    }
+
     /// However a handle ends, its header is reused.
     #[test]
     fn headers_are_used_again() {
