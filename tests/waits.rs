@@ -1,7 +1,7 @@
 //! Each public call that waits ends, whatever happens: with a slow peer, beside a busy neighbour,
-//! while another thread ends its object, on a removed device, and when it is repeated. A test of
-//! that names the calls in its documentation, as in `Ends: CompletionChannel::wait.` This compares
-//! the names with the sources, and with docs/waiting.md.
+//! while another thread ends its object, on a removed device, and when it is repeated. A test that
+//! shows this names the calls in its documentation, as in `Ends: CompletionChannel::wait.` This
+//! file compares the names with the sources, and with docs/waiting.md.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
