@@ -143,7 +143,7 @@ impl State {
         self.clock.unwrap_or_default()
     }
 
-    /// Whether a retry timer runs that will expire, or a queue is to be flushed later.
+    /// Whether a retry timer that will expire is running, or a message or a flush is due later.
     pub(crate) fn timers_run(&self) -> bool {
         if self.active.is_empty() {
             return self.has_late();

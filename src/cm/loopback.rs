@@ -125,8 +125,8 @@ pub struct ConnectedPair {
     pub b: Connection,
 }
 
-/// Connects two queue pairs with rdma_cm on a new [`Fabric`], like [`loopback::pair`] without
-/// rdma_cm. Use it to test a program's functions without a device.
+/// Connects two queue pairs with rdma_cm on a new [`Fabric`]. ([`loopback::pair`] does not use
+/// rdma_cm.) Use it to test a program's functions without a device.
 ///
 /// ```
 /// use proverbs::{cm::{self, *}, loopback, prelude::*};

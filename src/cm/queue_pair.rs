@@ -151,9 +151,10 @@ pub(super) fn bring_ud<P: Profile>(
         .map_err(|refused| refused.map(|qp| back(qp.give_up())))
 }
 
-/// The queue pair after the kernel moved it to RTS while it connected the id. This is iWARP, where
-/// only the kernel does so ([R24.5](crate::guide::rules#r24-5)). The kernel sets its depths. If the
-/// peer does not serve READs and the profile has them, the queue pair is in the error state.
+/// The queue pair after the kernel moved it to RTS while it connected the id. This happens on
+/// iWARP, where only the kernel can do it ([R24.5](crate::guide::rules#r24-5)). The kernel sets the
+/// initiator and responder depths. If the peer does not serve READs and the profile requires them,
+/// the queue pair is in the error state.
 pub(super) fn brought_up<P: Profile>(
     verb: &'static str,
     qp: QueuePair<Rc, Init, P>,

@@ -164,7 +164,7 @@ impl TakesRequests for Listening {}
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve a route",
     label = "this id is in state `{Self}`",
-    note = "a route leads to an address: `resolve_addr` first; in C this order causes a segmentation fault (R16.2)"
+    note = "call `resolve_addr` first; in C, resolving the route first causes a segmentation fault (R16.2)"
 )]
 pub trait ResolvesRoute: HasDevice {}
 impl ResolvesRoute for AddrResolved {}

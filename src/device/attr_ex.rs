@@ -103,7 +103,7 @@ impl<A: Ability> Can<A> {
         std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle))
     }
 
-    /// Checks that it is a proof for the device of this context. `what` names the proof and the
+    /// Checks that it is an ability of the device of this context. `what` names the ability and the
     /// object that it is for.
     pub(crate) fn check_is_of(
         &self,

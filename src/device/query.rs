@@ -116,14 +116,14 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// - [`ErrorKind::ContextMismatch`]: the proof belongs to another context.
+    /// - [`ErrorKind::ContextMismatch`]: the ability belongs to another context.
     /// - [`ErrorKind::Os`] with the errno: EOPNOTSUPP if the library or the device does not have
     ///   the verb, ENODATA if it did not return a clock value.
     #[doc(alias("ibv_values_mask", "ibv_query_rt_values_ex", "IBV_VALUES_MASK_RAW_CLOCK"))]
     #[doc(alias("ibv_values_ex", "raw_clock"))]
     pub fn clock_now(&self, can: &Can<Timestamps>) -> Result<u64, Error> {
         const VERB: &str = "ibv_query_rt_values_ex";
-        can.check_is_of(self, VERB, "the proof of timestamps and the context")?;
+        can.check_is_of(self, VERB, "the ability for timestamps and the context")?;
         let mut values = ibv_values_ex { comp_mask: RAW_CLOCK, ..zeroed() };
         let ask = self.handle.control().query_rt_values;
         // SAFETY: its handle keeps the context open.

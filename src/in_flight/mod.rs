@@ -165,8 +165,9 @@ pub trait InFlight<E: Entry>: Sized {
         id: u64,
     ) -> u64;
 
-    /// Takes room for `n` work requests, if they fit as far as known. The device owns them from
-    /// then on. Otherwise nothing changes, and `look_and_spend` decides.
+    /// Takes room for `n` work requests, if the credits at hand suffice. The device owns them from
+    /// then on. Otherwise nothing changes, and the caller uses `look_and_spend`, which reads the
+    /// counters first.
     #[must_use]
     fn spend(&mut self, n: u32) -> bool;
 

@@ -28,7 +28,7 @@ impl<E: Entry> Ring<E> {
     }
 }
 
-/// Returns the word of a buffer that is given up.
+/// Converts a buffer to its word, without dropping it.
 fn word_of(buf: Buf) -> usize {
     std::mem::ManuallyDrop::new(buf).word()
 }

@@ -31,7 +31,8 @@ impl<H: Handle> Chain<H> {
     }
 
     /// # Safety
-    /// `first` was returned by `into_first` or `first` of a list that the caller gave up.
+    /// `first` was returned by `into_first`, or by `first` of a list that the caller does not use
+    /// or drop any more.
     #[inline(always)]
     pub unsafe fn from_first(first: *mut Header) -> Self {
         // INVARIANT: required from the caller.

@@ -139,7 +139,7 @@ impl FreeList {
     /// `put_later`.
     ///
     /// # Safety
-    /// The caller has the only handle to the slot. If this returns true, the handle is given up,
+    /// The caller has the only handle to the slot. If this returns true, the list owns the slot,
     /// and the caller may not touch the slot or this list any more.
     #[inline(always)]
     #[must_use]

@@ -171,7 +171,8 @@ pub struct BufRef<'l, C: 'static = (), B = Buf<C>> {
 }
 
 impl<C, B> BufRef<'_, C, B> {
-    /// Borrows an element of a list that stays borrowed.
+    /// `buf` is a copy of the handle of an element. The list stays borrowed for the lifetime of the
+    /// result.
     pub(super) fn new(buf: B) -> Self {
         BufRef { buf: ManuallyDrop::new(buf), _list: PhantomData }
     }

@@ -21,10 +21,10 @@
 //! ([`Entry::MAY_WAIT`](crate::memory::Entry)). The search for all queues that wait runs when it is
 //! cheap in proportion to the handles that they are owed ([`Domain::is_cheap`]), and at the latest
 //! when the program needs the buffers: before a take returns nothing, before free buffers are
-//! counted, in `reclaim`, and when a pool is given up. A queue that waits keeps its counters, so no
-//! header names counters that are gone. Queues with other entries are searched for at once:
-//! handles that share memory keep it registered, and the drop of a context may be the program's
-//! code, which another thread could then run.
+//! counted, in `reclaim`, and when a pool is dropped. A queue that waits keeps its counters, so no
+//! header names counters that are gone. Queues with other entries are searched for at once: handles
+//! that share memory keep it registered, and the drop of a context may be the program's code, which
+//! another thread could then run.
 //!
 //! # What a search visits
 //!
@@ -76,7 +76,7 @@ struct Headers {
 struct Domain {
     /// The headers of each pool and slab, keyed by the address of the first.
     pools: BTreeMap<usize, Headers>,
-    /// The number of these pools that the program has given up while their buffers were in use.
+    /// The number of these pools that the program has dropped while their buffers were in use.
     given_up: usize,
     waiting: Vec<std::sync::Arc<QueueCounters>>,
     /// The maximum number of handles that the waiting queues own.
@@ -149,9 +149,9 @@ pub(crate) fn forget<T>(headers: &[T], pd: u32) {
     drop(group);
 }
 
-/// Records that the program has given up a pool of which buffers are in use, and returns the
-/// buffers that waiting queues own. Then its memory is freed with its last buffer, and no later
-/// queue of the domain waits.
+/// Records that the program has dropped a pool of which buffers are in use, and returns the buffers
+/// that waiting queues own. Then its memory is freed with its last buffer, and no later queue of
+/// the domain waits.
 pub(crate) fn give_up<T>(headers: &[T], pd: u32) {
     if let Some(domain) = group(pd).get_mut(&pd) {
         if let Some(pool) = domain.pools.get_mut(&headers.as_ptr().addr()) {
@@ -473,7 +473,8 @@ mod tests {
         }
     }
 
-    /// Names next to the counters of a queue, and between two queues, do not belong to them.
+    /// Addresses next to the counters of a queue, and between the counters of two queues, do not
+    /// belong to these queues.
     #[test]
     fn what_has_another_name_stays() {
         let context = loopback::Fabric::new().open_device();
@@ -701,7 +702,7 @@ mod tests {
         assert_eq!((arena.shared().reclaim(), arena.shared().reclaim()), (1, 0));
     }
 
-    /// If the program has given up a pool, a queue does not wait: its buffers keep the memory.
+    /// If the program has dropped a pool, a queue does not wait: its buffers keep the memory.
     #[test]
     fn nothing_waits_for_a_pool_that_was_given_up() {
         let dear = dear();

@@ -210,7 +210,8 @@ impl OwningHandle {
     /// Ends the handle and returns its kept memory.
     #[inline(always)]
     pub fn into_kept(self) -> KeptAlive {
-        /// (Takes the kept memory, so that no value is live across a call.)
+        /// Takes and returns the kept memory, so the caller does not have to preserve it across
+        /// this call.
         #[cold]
         #[inline(never)]
         fn put_later(this: ManuallyDrop<OwningHandle>, kept: KeptAlive) -> KeptAlive {

@@ -329,8 +329,8 @@ impl Registered {
         unsafe { Open::new(NonNull::new_unchecked(self.base), self.len()) }
     }
 
-    /// Copies bytes out that others may be writing. The region is in a [`Memory`] with the
-    /// protection `P`.
+    /// Copies bytes out that others may be writing. The caller guarantees that the region is in a
+    /// [`Memory`] with the protection `P`.
     #[inline(always)]
     pub(crate) fn read_at<P: Protection>(
         &self,

@@ -226,7 +226,7 @@ impl<C> Slab<C> {
     /// Restores the capacity and length of a slot of a pool that was just taken.
     #[inline(always)]
     fn whole_again<'a>(&'a self, slot: &'a Slot<C>) -> Option<&'a Slot<C>> {
-        /// The buffer was narrowed.
+        /// Widens a buffer that was narrowed.
         #[cold]
         #[inline(never)]
         fn widened<'a, C>(slots: &Slab<C>, slot: &'a Slot<C>) -> Option<&'a Slot<C>> {
@@ -355,8 +355,8 @@ impl<C> Slab<C> {
     /// is then given up. Returns false, and changes nothing, if they are not.
     ///
     /// # Safety
-    /// The caller has the only handle to each of them. If this returns true, it does not use the
-    /// handle of `next` again.
+    /// The caller has the only handle to each slot. If this returns true, the caller does not use
+    /// the handle of `next` again.
     pub unsafe fn join(&self, slot: &Slot<C>, next: &Slot<C>) -> bool {
         let Some(mut blocks) = self.blocks() else { return false };
         let [slot, next] = [slot, next].map(|slot| self.index(NonNull::from(slot).cast()));

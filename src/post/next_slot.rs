@@ -6,9 +6,10 @@ use crate::black_box::black_box_pointer;
 
 /// Returns the slot at `at` and the one after it, which exists or is one past the last.
 ///
-/// Hides from LLVM that the second is the first plus a constant, and computes the first from the
-/// second. So a loop keeps one pointer and addresses the current slot relative to it. Otherwise
-/// LLVM computes each address from the array and an index: 5 instructions of 22 per slot.
+/// Hides from LLVM that the second pointer is the first plus a constant, and computes the first
+/// pointer from the second. So a loop keeps one pointer and addresses the current slot relative to
+/// it. Otherwise LLVM computes each address from the array and an index: 5 instructions of 22 per
+/// slot.
 ///
 /// # Safety
 /// There is a slot at `at`.

@@ -332,7 +332,7 @@ fn an_initiator_has_no_receives() {
     let expected = "qp_ex 9 65 null [false, true, false, true, true] 5 0 0x27f 2";
     assert_eq!(asked.iter().find(|call| call.starts_with("qp_ex")).unwrap(), expected);
     drop(qp);
-    // A proof of another device is rejected.
+    // An ability of another device is rejected.
     let other = self::context(ALL);
     assert!(pd.create_xrc_initiator::<Initiating>(&self::can(&other), &cq, 4).is_err());
 }

@@ -9,7 +9,7 @@ use crate::work::opcode::Opcode;
 #[diagnostic::on_unimplemented(
     message = "this relies on the order of messages, which a `{Self}` queue pair does not preserve",
     label = "`{Self}` does not preserve order",
-    note = "a list of run-time length cannot have a plain WRITE, because a later work request may arrive first: post WRITEs with `post_send!`, which checks the ones after them, or individually; or use `RdmaWriteWithImm` (R27.4)"
+    note = "a list of run-time length cannot have a plain WRITE, because a later work request may arrive first: post each WRITE on its own, or with `post_send!`, which checks the work requests after it, or use `RdmaWriteWithImm` (R27.4)"
 )]
 pub trait KeepsOrder: Transport {}
 
@@ -47,7 +47,7 @@ impl<B, T: KeepsOrder, O: Opcode> MayFollow<B, T> for O {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a list of run-time length on a `{T}` queue pair",
     label = "what follows it may arrive before the WRITE does",
-    note = "`{T}` does not preserve order: post WRITEs with `post_send!`, which checks the work requests after them, or individually; or use `RdmaWriteWithImm` (R27.4)"
+    note = "`{T}` does not preserve order: post each WRITE on its own, or with `post_send!`, which checks the work requests after it, or use `RdmaWriteWithImm` (R27.4)"
 )]
 pub trait AllowedInList<T: Transport>: Opcode {}
 

@@ -77,7 +77,7 @@ pub struct ibv_qp_ex {
 unsafe impl Zeroes for ibv_qp_ex {}
 
 symbols! {
-    /// The first was added in rdma-core 24.
+    /// `ibv_qp_to_qp_ex` was added in rdma-core 24.
     unsafe struct Symbols of VERBS {
         to_ex: unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex = c"ibv_qp_to_qp_ex",
         destroy: unsafe extern "C" fn(*mut ibv_qp) -> c_int = c"ibv_destroy_qp",

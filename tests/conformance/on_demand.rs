@@ -222,7 +222,7 @@ fn a_proof_of_another_device_is_refused() {
     assert_eq!(refused.into_object(), [3; 64]);
 }
 
-/// Over another transport than the proof's, the device decides.
+/// If the transport is not the ability's, the device decides.
 /// Proves R20.1.
 #[test]
 fn the_proof_is_for_one_transport() {

@@ -97,8 +97,8 @@ fn mlx5(entry: &Cqe) -> Fields {
     }
 }
 
-/// The source QP is valid for datagrams only. The P_Key index is valid for queue pair types that
-/// our programs do not use.
+/// The source QP is valid for datagrams only. The P_Key index is left out: it is valid only for GSI
+/// queue pairs, which programs cannot create.
 fn promised(entry: &Cqe) -> Fields {
     let received = is_receive(entry);
     Fields {

@@ -27,7 +27,7 @@ pub(crate) enum Fate {
     Arrives,
     Lost,
     Twice,
-    /// It arrives in this run or later.
+    /// The message arrives in the run of the fabric with this number, or in a later one.
     Late(u64),
     NotReady,
 }

@@ -76,7 +76,7 @@ impl Context {
         len: usize,
         log_align_req: u32,
     ) -> Result<Dm, Error> {
-        can.check_is_of(self, VERB, "the proof of device memory and the context")?;
+        can.check_is_of(self, VERB, "the ability for device memory and the context")?;
         let asked = || format!("{len} bytes, log_align_req {log_align_req}");
         if len == 0 {
             return Err(Error::os(VERB, libc::EINVAL, asked()));

@@ -127,7 +127,7 @@ impl ProtectionDomain {
     where
         Implicit<T, O>: Ability,
     {
-        let what = "the proof of implicit on-demand paging and the protection domain";
+        let what = "the ability for implicit on-demand paging and the protection domain";
         can.check_is_of(&self.context(), REGISTER, what)?;
         let (handle, access) = (self.handle(), AccessFlags::ON_DEMAND);
         let register = handle.control().reg_mr;
@@ -308,7 +308,7 @@ impl<T, O> ImplicitBuf<T, O> {
     /// ```
     ///
     /// # Errors
-    /// The handle, if there are others, or if the memory has another type.
+    /// The handle, if other handles to the memory exist, or if the memory has another type.
     pub fn into_memory<M: Memory>(self) -> Result<M, Self> {
         if !self.adopted().memory.is::<M>() || self.handles() != 1 {
             return Err(self);

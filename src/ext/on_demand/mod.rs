@@ -143,7 +143,7 @@ impl<'a, A: Access> RegionBuilder<'a, A> {
     /// Creates an [`OnDemandRegion`], whose pages are not pinned (`IBV_ACCESS_ON_DEMAND` of
     /// ibv_reg_mr(3)). The type has an example.
     ///
-    /// `can` is the proof for accesses over `T`. Accesses over another transport may fail,
+    /// `can` is the ability for accesses over `T`. Accesses over another transport may fail,
     /// depending on the device's `odp_caps` ([R20.1](crate::guide::rules#r20-1)).
     #[doc(alias = "IBV_ACCESS_ON_DEMAND")]
     pub fn on_demand<T: Transport>(self, can: &'a Can<OnDemand<T, A>>) -> OnDemandBuilder<'a, T, A>
@@ -189,7 +189,7 @@ where
         self,
         memory: M,
     ) -> Result<OnDemandRegion<A, M>, Refused<M>> {
-        let what = "the proof of on-demand paging and the protection domain";
+        let what = "the ability for on-demand paging and the protection domain";
         or_refused!(memory, self.can.check_is_of(&self.pd.context(), REGISTER, what));
         let access = AccessFlags::from_bits_retain(A::FLAGS) | AccessFlags::ON_DEMAND;
         let region = MemoryRegion::of(Registered::all(self.pd, memory, access)?);

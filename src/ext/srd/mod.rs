@@ -182,7 +182,7 @@ impl TellsOfEach for SignalAll {}
 /// SRD work requests have one scatter/gather element ([R27.6](crate::guide::rules#r27-6)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "an SRD queue pair cannot be created with `{Self}` for its sends",
+    message = "an SRD queue pair cannot be created with a `MaxSendSge` of `{Self}`",
     label = "the profile's `MaxSendSge` is not one scatter/gather element",
     note = "an RDMA READ or WRITE of SRD has one element: use a profile with `max_send_sge: 1`, which is the default (R27.6)"
 )]

@@ -65,7 +65,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// - [`ContextMismatch`](crate::ErrorKind::ContextMismatch): the proof belongs to another
+    /// - [`ContextMismatch`](crate::ErrorKind::ContextMismatch): the ability belongs to another
     ///   context.
     /// - [`Limit`](crate::ErrorKind::Limit): the rate exceeds the device's `qp_rate_limit_max`.
     /// - [`Os`](crate::ErrorKind::Os) with the errno otherwise: EINVAL if the rate is below
@@ -82,7 +82,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     {
         const VERB: &str = "ibv_modify_qp_rate_limit";
         let context = self.context();
-        can.check_is_of(&context, VERB, "the proof of packet pacing and the queue pair")?;
+        can.check_is_of(&context, VERB, "the ability for packet pacing and the queue pair")?;
         let mut c = ibv_qp_rate_limit_attr::default();
         if let Some(RateLimit { rate_limit, max_burst_sz, typical_pkt_sz }) = limit {
             let device = context.query_device_ex()?;
@@ -180,7 +180,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// - [`ContextMismatch`](crate::ErrorKind::ContextMismatch): the proof belongs to another
+    /// - [`ContextMismatch`](crate::ErrorKind::ContextMismatch): the ability belongs to another
     ///   context.
     /// - [`Limit`](crate::ErrorKind::Limit): a value exceeds the device's `max_cq_count` or
     ///   `max_cq_period`.
@@ -194,7 +194,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         const VERB: &str = "ibv_modify_cq";
         let handle = self.shared().handle();
         let context = Context { handle: handle.parents().context.clone() };
-        can.check_is_of(&context, VERB, "the proof of moderation and the completion queue")?;
+        can.check_is_of(&context, VERB, "the ability for moderation and the completion queue")?;
         let moderate = moderation.map_or_else(ibv_moderate_cq::default, |to| ibv_moderate_cq {
             cq_count: to.cq_count(),
             cq_period: to.cq_period(),

@@ -160,7 +160,7 @@ impl<A: Access> Revocable<A> {
         self.0.slice(offset, len)
     }
 
-    /// Returns the source of an RDMA READ, which reads all of it.
+    /// Returns the source of an RDMA READ, which reads the whole slice.
     #[inline]
     pub fn read(&self) -> RemoteSpan<ToRead>
     where

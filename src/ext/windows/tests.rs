@@ -86,7 +86,7 @@ fn a_queue_pair_that_goes_and_lets_a_region_go() {
     pd.destroy().unwrap();
 }
 
-/// A keeper that panics does not free the bookkeeping of receives that the device keeps.
+/// If a keeper panics, the counters of receives that the device still owns are not freed.
 #[test]
 fn a_queue_pair_that_stays_and_lets_a_region_go() {
     let (pair, window, drops) = pair_with_window();

@@ -171,7 +171,7 @@ impl<L: Threads> ProtectionDomain<L> {
     where
         QueuePair<Xrc, Reset, P>: Allows<call::CreateXrcInitiator>,
     {
-        let what = "the proof of XRC and the protection domain";
+        let what = "the ability for XRC and the protection domain";
         can.check_is_of(&self.context(), "ibv_create_qp", what)?;
         let depth = Depth { send: depth, recv: 0 };
         create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())

@@ -124,7 +124,7 @@ impl Context {
     #[doc(alias("ibv_open_xrcd", "oflags"))]
     pub fn open_xrcd(&self, can: &Can<Xrc>, file: XrcdFile<'_>) -> Result<XrcDomain, Error> {
         const VERB: &str = "ibv_open_xrcd";
-        can.check_is_of(self, VERB, "the proof of XRC and the context")?;
+        can.check_is_of(self, VERB, "the ability for XRC and the context")?;
         let control = self.handle.control();
         let (fd, oflags) = file.to_c();
         // SAFETY: its handle keeps the context open.

@@ -153,7 +153,7 @@ fn a_buffer_that_is_posted_again_is_not_orphaned() {
     });
 }
 
-/// A queue ends and waits for a search, while the program gives up the pool.
+/// A queue ends and waits for a search, while the program drops its last handle of the pool.
 #[test]
 fn nothing_waits_for_a_pool_that_is_given_up() {
     loom::model(|| {

@@ -91,7 +91,7 @@ fn back(posted: Result<(), PostError<AnyBuf>>) -> WindowEntry {
     }
 }
 
-/// From its completion on, a window has the key that the provider wrote.
+/// After its bind has completed, a window has the key that the provider wrote.
 /// Proves R19.9.
 #[test]
 fn the_key_is_read_when_the_verb_has_returned() {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::{Channel, Id, Life, RDMA_CM_EVENT_USER, Seen};
 use crate::types::*;
 
-/// An owned copy of an event (R16.12: the C event's pointers end with its acknowledgement).
+/// An owned copy of an event (R16.12: the pointers of the C event are invalid after it is
+/// acknowledged).
 pub struct Copied {
     /// The key of the id that the event is for; for a connection request, the listening id.
     pub key: u64,

@@ -39,7 +39,8 @@ pub struct rdma_cm_join_mc_attr_ex {
 }
 
 symbols! {
-    /// Available since rdma-core 31, 16 and 60.
+    /// ECE is available since rdma-core 31, `rdma_join_multicast_ex` since 16, and
+    /// `rdma_write_cm_event` since 60.
     // SAFETY: the functions have always had these types (`bindings::agreement` compares them with
     // the installed headers).
     unsafe struct Symbols of CM {
