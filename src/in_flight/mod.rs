@@ -165,9 +165,8 @@ pub trait InFlight<E: Entry>: Sized {
         id: u64,
     ) -> u64;
 
-    /// Takes room for `n` work requests, if the credits at hand suffice. The device owns them from
-    /// then on. Otherwise nothing changes, and the caller uses `look_and_spend`, which reads the
-    /// counters first.
+    /// Takes room for `n` work requests, if they fit. The device owns them from then on. If this
+    /// returns false, nothing has changed, and `look_and_spend` may still find room.
     #[must_use]
     fn spend(&mut self, n: u32) -> bool;
 
