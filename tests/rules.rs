@@ -156,12 +156,36 @@ fn each_rule_number_in_the_docs_is_a_link() {
     assert_eq!(unlinked("By R1.1.\nBy [R1.1], `R1.2`.\n```text\nR1.1\n```"), ["By R1.1."]);
 }
 
-/// README gives the number of rules.
+/// README and RULES.md count the rules.
 #[test]
-fn the_readme_counts_the_rules() {
-    let rules = headings(&fs::read_to_string("RULES.md").unwrap()).unwrap();
-    let says = format!("[RULES.md](RULES.md) lists {} rules", rules.len());
-    assert!(fs::read_to_string("README.md").unwrap().contains(&says), "README: {says}");
+fn the_pages_count_the_rules() {
+    let page = fs::read_to_string("RULES.md").unwrap();
+    let rules = headings(&page).unwrap();
+    let of = |kind: &str| rules.values().filter(|held| *held == kind).count();
+    let [compile, construction, run] = ["compile time", "by construction", "run time"].map(of);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (readme, page) = (words(&fs::read_to_string("README.md").unwrap()), words(&page));
+    let all = rules.len();
+    for says in [
+        format!(
+            "lists {all} rules of correct verbs use and how the crate enforces each: \
+                 {compile} at compile time, {construction} by construction, and {run} at run time."
+        ),
+        format!("The other {} are", all - compile - construction - run),
+    ] {
+        assert!(readme.contains(&says), "README: {says}");
+    }
+    for says in [
+        format!("lists {all} rules"),
+        format!(
+            "{compile} rules are enforced at compile time, {construction} by construction and \
+                 {run} at run time; {} are documented, and {} concern calls",
+            of("documented"),
+            of("not offered")
+        ),
+    ] {
+        assert!(page.contains(&says), "RULES.md: {says}");
+    }
 }
 
 #[test]
