@@ -203,7 +203,9 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
 
     /// Arms the limit (`ibv_modify_srq`). One [`SrqEvent::LimitReached`](crate::device::SrqEvent)
     /// is raised when fewer than `limit` receives are left; 0 disarms it. After it fired it must be
-    /// armed again ([R7.6](crate::guide::rules#r7-6)).
+    /// armed again ([R7.6](crate::guide::rules#r7-6)). Post receives first, then arm: Soft-RoCE and
+    /// the loopback device compare only when a message uses a receive, so a queue that is empty
+    /// when the limit is armed never raises the event.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
