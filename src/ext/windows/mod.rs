@@ -172,10 +172,10 @@ impl WindowEntry {
         let core = self.0.core();
         match (core.last, core.known) {
             (Last::Bind, Known::Done) | (Last::Invalidate, Known::Refused) => {}
-            _ => return Err(self.refuse("the window is not bound")),
+            _ => return Err(self.refuse("it is not bound: use `into_lent` or `into_unbound`")),
         }
         if core.range.rights != A::FLAGS & RIGHTS {
-            return Err(self.refuse("the window is bound with other rights"));
+            return Err(self.refuse("its rights differ: name the rights of the bind"));
         }
         self.0.bound();
         Ok(BoundWindow(self.0, PhantomData))
@@ -192,7 +192,7 @@ impl WindowEntry {
                 self.0.bound();
                 Ok(LentWindow(self.0))
             }
-            _ => Err(self.refuse("the window is not lent")),
+            _ => Err(self.refuse("the window is not lent: use `into_bound` or `into_unbound`")),
         }
     }
 
@@ -211,7 +211,7 @@ impl WindowEntry {
                 self.0.not_bound();
                 Ok(MemoryWindow(self.0))
             }
-            _ => Err(self.refuse("the window may have a key")),
+            _ => Err(self.refuse("the window may have a key: use `into_bound` or `into_lent`")),
         }
     }
 

@@ -123,10 +123,10 @@ impl WindowEntry {
         let entry = self.settled()?;
         let range = entry.0.core().range;
         if range.len == 0 {
-            return Err(entry.refuse("the window is not bound"));
+            return Err(entry.refuse("the window is not bound: use `into_type1`"));
         }
         if range.rights != A::FLAGS & RIGHTS {
-            return Err(entry.refuse("the window is bound with other rights"));
+            return Err(entry.refuse("its rights differ: name the rights of the bind"));
         }
         Ok(BoundType1Window(entry.0, PhantomData))
     }
@@ -141,7 +141,7 @@ impl WindowEntry {
         let entry = self.settled()?;
         match entry.0.core().range.len {
             0 => Ok(Type1Window(entry.0)),
-            _ => Err(entry.refuse("the window is bound")),
+            _ => Err(entry.refuse("the window is bound: use `into_bound_type1`")),
         }
     }
 
@@ -149,7 +149,7 @@ impl WindowEntry {
     fn settled(mut self) -> Result<Self, Refused<Self>> {
         match self.0.learn_range() {
             true => Ok(self),
-            false => Err(self.refuse("the window has type 2")),
+            false => Err(self.refuse("the window has type 2: use `into_bound` or `into_unbound`")),
         }
     }
 }
