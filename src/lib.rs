@@ -1,10 +1,10 @@
 //! RDMA verbs whose rules are types.
 //!
 //! This crate wraps libibverbs, with the names of its manual pages in Rust casing. It expresses
-//! many rules of the manual pages as types, so programs that break them do not compile. Errors that
-//! depend on run-time values are typed, and return every buffer. README compares the cost of single
-//! calls with C code without checks, and the cost of whole loops with C code that makes the same
-//! checks.
+//! many rules of the manual pages as types, so programs that break them do not compile. Rules that
+//! depend on run-time values are checked when the program runs: the errors are typed, and no buffer
+//! is lost. README compares the cost of single calls with C code without checks, and the cost of
+//! whole loops with C code that makes the same checks.
 //!
 //! 1. **Illegal combinations do not compile.** A wrong combination of transport, state, receive
 //!    source, opcode, flags, immediate data, access rights or lifetimes fails at `cargo check`. So
