@@ -55,7 +55,7 @@ allows! { [O, D, A, F, G: MayBeSignaled] WorkRequest<O, D, A, F, G>: SetSignaled
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// Starts this work request only after earlier RDMA READs and atomics of this queue pair have
-    /// completed (RC only; [R2.1](crate::guide::rules#r2-1), [R2.2](crate::guide::rules#r2-2)).
+    /// completed (RC and XRC; [R2.1](crate::guide::rules#r2-1), [R2.2](crate::guide::rules#r2-2)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -101,7 +101,7 @@ pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 /// deallocated.
 ///
 /// This end cannot invalidate the key with LOCAL_INV, because the peer's message may have done so
-/// already. If the peer does not return the key, drop or destroy the window.
+/// already. If the peer does not invalidate the key, drop or destroy the window.
 #[doc(alias = "revoke")]
 pub struct LentWindow(Window);
 
