@@ -70,10 +70,7 @@ impl<C> AnyList<C> {
     #[inline(always)]
     pub fn push_front(&mut self, handles: impl Into<AnyList<C>>) {
         let mut handles: AnyList<C> = handles.into();
-        if !self.is_empty() {
-            let rest = std::mem::replace(&mut self.0, Chain::new());
-            handles.0.append(rest);
-        }
+        handles.0.append(std::mem::replace(&mut self.0, Chain::new()));
         self.0 = handles.0;
     }
 

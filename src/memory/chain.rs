@@ -82,12 +82,18 @@ impl<H: Handle> Chain<H> {
     #[inline(always)]
     pub fn append(&mut self, other: Self) {
         let first = ManuallyDrop::new(other).first;
-        match self.headers().last() {
-            Some(last) => {
-                let tag = last.link.next().addr();
-                last.link.set_next(first.map_addr(|first| first | tag));
+        let Some(mut last) = NonNull::new(self.first) else {
+            self.first = first;
+            return;
+        };
+        // SAFETY: the list owns the handles, so the headers are alive.
+        unsafe {
+            // The first test is before the loop, so that a list of one handle needs no loop.
+            while let Some(next) = NonNull::new(Self::untagged(last.as_ref().link.next())) {
+                last = next;
             }
-            None => self.first = first,
+            let link = &last.as_ref().link;
+            link.set_next(first.map_addr(|first| first | link.next().addr()));
         }
     }
 

@@ -68,7 +68,7 @@ impl Gather {
         let type_tag = header.type_tag();
         // The first buffer, which belongs to the pool of the queue, limits the receives of a shared
         // receive queue. A piece behind it can belong to any region.
-        let is_behind = !is_buf && self.count > 1;
+        let is_behind = self.how.use_ == Use::Fill && !is_buf && self.count > 1;
         check.see(if is_behind { type_tag::of_any_pool(type_tag) } else { type_tag });
         if here.use_ == Use::Write {
             self.bytes = self.bytes.wrapping_add(len);

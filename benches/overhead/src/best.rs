@@ -88,15 +88,22 @@ pub fn echo<const MANY: bool>(life: &mut Life) -> Done {
     for _ in 0..ROUNDS {
         let Life { qp, other, cq, .. } = life;
         let number = other.qp_num();
-        each!(cq, |from, len, mut buf| {
-            let qp = if MANY && from == number { &mut *other } else { &mut *qp };
-            if let Some(len) = len {
-                buf.set_len(len as usize);
-                posted(qp.post_prepared(&mut send, buf))
-            } else {
-                posted(qp.post_recv(wr::Recv::new(buf)))
+        for completion in cq.poll().map_err(dead)? {
+            if completion.status().is_err() {
+                return Err(missing());
             }
-        });
+            let is_other = MANY && completion.qp_num() == number;
+            let qp = if is_other { &mut *other } else { &mut *qp };
+            // The entry is taken in each branch, so that each completion is tested once.
+            if let Some(len) = completion.byte_len() {
+                let mut buf = completion.into_entry().ok_or_else(missing)?;
+                buf.set_len(len as usize);
+                posted(qp.post_prepared(&mut send, buf))?;
+            } else {
+                let buf = completion.into_entry().ok_or_else(missing)?;
+                posted(qp.post_recv(wr::Recv::new(buf)))?;
+            }
+        }
     }
     life.ready.send = Some(send);
     Ok(())
@@ -111,12 +118,12 @@ pub fn echo_one(life: &mut Life) -> Done {
         if completion.status().is_err() {
             return Err(missing());
         }
-        let arrived = completion.byte_len();
-        let mut buf = completion.into_entry().ok_or_else(missing)?;
-        if let Some(len) = arrived {
+        if let Some(len) = completion.byte_len() {
+            let mut buf = completion.into_entry().ok_or_else(missing)?;
             buf.set_len(len as usize);
             posted(life.qp.post_prepared(&mut send, buf))?;
         } else {
+            let buf = completion.into_entry().ok_or_else(missing)?;
             posted(life.qp.post_recv(wr::Recv::new(buf)))?;
         }
     }
@@ -172,10 +179,8 @@ pub fn stream(life: &mut Life) -> Done {
     for _ in 0..ROUNDS {
         let mut list = life.qp.recv_list(&mut slots);
         for completion in life.cq.poll().map_err(dead)? {
-            if completion.status().is_err() {
-                return Err(missing());
-            }
-            sum += completion.byte_len().unwrap_or(0);
+            // Only a receive that succeeded has a length.
+            sum += completion.byte_len().ok_or_else(missing)?;
             posted(list.push(wr::Recv::new(completion.into_entry().ok_or_else(missing)?)))?;
         }
         posted(list.post())?;

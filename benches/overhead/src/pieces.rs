@@ -99,9 +99,9 @@ pub fn header(it: &mut Pieces) -> Done {
 
 #[inline(always)]
 pub fn list16(it: &mut Pieces) -> Done {
-    let mut list = AnyList::new();
-    for from in it.from.into_iter().rev() {
-        list.push_front(moved(piece_of(&mut it.list)?, from, it.len)?);
+    let (mut old, mut list) = (std::mem::take(&mut it.list), AnyList::new());
+    for &from in it.from.iter().rev() {
+        list.push_front(moved(piece_of(&mut old)?, from, it.len)?);
     }
     it.qp.post_send(wr::RdmaWrite::new(list, it.at)).map_err(refused)?;
     it.list = back(&mut it.cq)?;

@@ -61,7 +61,8 @@ pub(super) fn timed() -> Family {
     (twin.qp, twin.timed) = (qp.as_raw().cast(), cq.as_raw().cast());
     let timed16 = Row { items: 16, ..row("timed16", forms::timed16) };
     let rows = vec![row("timed1", forms::timed1), timed16];
-    extended("extended", leak(Timed { qp, cq, at, bufs }), twin, rows)
+    let write = wr::RdmaWrite::new(wr::Placeholder, at).prepare();
+    extended("extended", leak(Timed { qp, cq, write, bufs }), twin, rows)
 }
 
 pub(super) fn sessions() -> Family {
