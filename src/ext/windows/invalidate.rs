@@ -205,6 +205,12 @@ impl LentWindow {
     /// reports the key ([`invalidated_rkey`](Completion::invalidated_rkey);
     /// [R10.3](crate::guide::rules#r10-3)).
     ///
+    /// A [`LentWindow`] comes from the completion of its bind, so process that one first. If sends
+    /// and receives complete on two queues, poll the queue of the sends before you process a
+    /// message that names a key. If the bind's completion arrives later than the message, destroy
+    /// the window then. In the callback of a [drain](crate::QueuePair::drain), call `revoked` at
+    /// once, because the callback cannot keep the completion.
+    ///
     /// A completion proves the end of one key, once, so it is consumed. Keys repeat: a window's own
     /// keys after 256 binds, and devices reuse the keys of deallocated windows. An earlier
     /// completion with the same key is never accepted as proof, because
@@ -240,6 +246,10 @@ impl LentWindow {
 impl<E: Entry> Completion<'_, E> {
     /// The key that a received message invalidated, if any
     /// ([`SendWithInv`](crate::ext::windows::SendWithInv), [R10.3](crate::guide::rules#r10-3)).
+    ///
+    /// Call it before [`outcome`](Completion::outcome), because an [`Outcome`] does not contain the
+    /// key. A peer can also invalidate the key of a window that was not lent. Destroy that
+    /// [`BoundWindow`](crate::ext::windows::BoundWindow), because LOCAL_INV would fail.
     ///
     /// On Soft-RoCE it is read from the kernel's flag, which differs from the flag of the C
     /// library.
