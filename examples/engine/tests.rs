@@ -240,7 +240,7 @@ fn a_peer_is_killed_and_comes_back_while_the_others_go_on() -> Result<()> {
     })
 }
 
-/// Ends the threads of a test, also if it fails.
+/// Ends the threads of a test, even if it fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

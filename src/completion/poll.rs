@@ -334,8 +334,8 @@ unsafe fn put_back(at: *const ibv_wc, left: u32) {
 /// Records that the `left` completions from `next` on are polled and not returned yet.
 ///
 /// # Safety
-/// The caller has the completion queue of the inbox or the exclusive borrow of it. (Completions
-/// that were returned point into `wcs`, which is not touched.)
+/// The caller owns the completion queue of the inbox or borrows it exclusively. (Completions that
+/// were returned point into `wcs`, which is not touched.)
 unsafe fn keep(inbox: &Inbox, next: u32, left: u32) {
     // SAFETY: the caller has the completion queue, so there is no other reference to the poller's
     // state.

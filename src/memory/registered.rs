@@ -238,7 +238,7 @@ impl Registered {
     /// The value that owns the memory, if the processor cannot access the bytes.
     ///
     /// # Panics
-    /// If `M` is another type.
+    /// If the value is not an `M`.
     pub(crate) fn owner<M: Sync + Send + 'static>(&self) -> &M {
         let memory = self.memory.as_deref().and_then(|memory| memory.downcast_ref());
         memory.expect("the original type")
@@ -303,7 +303,7 @@ impl Registered {
     /// Returns the value that owns the memory.
     ///
     /// # Panics
-    /// If [`close`](Self::close) did not succeed before, or `M` is another type.
+    /// If [`close`](Self::close) did not succeed before, or the value is not an `M`.
     pub(crate) fn give_back<M: 'static>(&mut self) -> M {
         assert!(self.mr.is_closed(), "the memory is still registered");
         as_given(self.memory.take())

@@ -139,8 +139,8 @@ pub trait Includes<B: Access>: Access {}
 #[derive(Debug)]
 pub enum LocalWrite {}
 /// No rights for peers ([`Access`]). The device only reads this memory, as the source of this
-/// program's SENDs and RDMA WRITEs, so read-only memory can have these rights, unlike
-/// [`LocalWrite`] ([R6.3](crate::guide::rules#r6-3)).
+/// program's SENDs and RDMA WRITEs, so read-only memory can be registered with these rights, but
+/// not with [`LocalWrite`] ([R6.3](crate::guide::rules#r6-3)).
 ///
 /// Writable memory is registered with `IBV_ACCESS_LOCAL_WRITE`, as with `LocalWrite`.
 ///

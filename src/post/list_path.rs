@@ -31,8 +31,8 @@ use crate::work::request::{Found, Slot, Work};
 ///
 /// # Invariants
 /// - The `count` slots from `slots` to `at` are emitted, and each is linked to the next slot. Their
-///   entries are in the in-flight table before `cursor`, and given up. There are `most` slots with
-///   as much room, at most `capacity` in all.
+///   entries are in the in-flight table before `cursor`, and no handle owns them. There are `most`
+///   slots with as much room, at most `capacity` in all.
 /// - `seen` combines the type tags of their buffers with OR, without those of inspected buffers.
 /// - Everything that the work requests borrow outlives `'d`.
 pub(crate) struct List<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> {

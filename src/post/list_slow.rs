@@ -92,8 +92,8 @@ pub(super) struct Looked<'q, Q: Kind> {
 /// mismatched buffers.
 ///
 /// # Safety
-/// The work requests from `first` on were emitted and entered, each is linked to the next, and
-/// their entries are given up. `out` is writable.
+/// The work requests from `first` on were emitted and entered, each is linked to the next, and the
+/// caller gives up ownership of their entries. `out` is writable.
 #[cold]
 #[inline(never)]
 pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
@@ -139,8 +139,8 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
 /// is small.
 ///
 /// # Safety
-/// The work requests from `first` to `last` were emitted and entered, and their entries are given
-/// up.
+/// The work requests from `first` to `last` were emitted and entered, and the caller gives up
+/// ownership of their entries.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn drop_list<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr, last: *mut Q::Wr) {

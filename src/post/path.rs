@@ -164,7 +164,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         unsafe { doorbell(self.queue, 1, wr_at, known) }
     }
 
-    /// Posts a complete list, whose entries are given up and marked as owned by the queue.
+    /// Posts a complete list, whose entries are marked as owned by the queue. No handle owns them.
     ///
     /// # Safety
     /// `put` emitted the `n` work requests from `first` on, in order. If they are `known`, it is

@@ -106,8 +106,8 @@ pub trait Kind: Sized {
         0
     }
 
-    /// The number of bytes of a list, as indexed by `SENT` and `READ`: none for receives, which do
-    /// not have a message yet.
+    /// The lengths in bytes of the messages of a list, at the indices `SENT` and `READ`. They are 0
+    /// for receives, whose messages have not arrived yet.
     ///
     /// # Safety
     /// `first` is a list of emitted work requests.
@@ -294,8 +294,8 @@ impl<P: Profile> SendQueue<P> {
         if SendInFlight::<P>::MARKED { self.in_flight.posted() } else { 0 }
     }
 
-    /// The outstanding work of a queue pair that was destroyed or reset: of this queue, and
-    /// `receives` of its own receive queue.
+    /// The numbers of outstanding work requests when a queue pair was destroyed or reset: in this
+    /// queue, and in the queue pair's own receive queue (`receives`).
     pub(crate) fn at_end(&self, receives: u32) -> AtEnd {
         if !P::Entry::OWNED {
             return AtEnd::UNKNOWN;

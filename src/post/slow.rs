@@ -27,8 +27,8 @@ use crate::work::request::Found;
 /// Posts a list that needs inspection, and returns whether it succeeded.
 ///
 /// # Safety
-/// `first` is a list of `n` work requests that were emitted and entered, and are not spent. Their
-/// entries are given up. `out` is written if the result is false.
+/// `first` is a list of `n` work requests that were emitted and entered, and are not spent. The
+/// caller gives up ownership of their entries. `out` is written if the result is false.
 #[cold]
 #[inline(never)]
 pub(super) unsafe extern "C" fn slow<Q: Kind>(

@@ -41,7 +41,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// request succeeded or was flushed, and with each completion of other queues on `cq`
     /// ([`Drained::Other`]). If the queue pair uses two completion queues, drain it on both. Unused
     /// receives of a shared receive queue stay posted ([R7.7](crate::guide::rules#r7-7)). Used ones
-    /// are passed as [`Drained::Other`], also if this queue pair used them. A completion that
+    /// are passed as [`Drained::Other`], even if this queue pair used them. A completion that
     /// `found` drops is lost to its queue pair, so a program with several queue pairs on `cq`
     /// handles it here as in its poll loop. If you do not drain a queue pair, its buffers return to
     /// their pools: [how a queue pair ends](crate::qp#how-a-queue-pair-ends).

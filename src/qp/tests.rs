@@ -344,8 +344,8 @@ fn a_drain_of_a_device_that_does_not_flush_ends() {
     assert_eq!((found, pool.available()), (3, 4));
 }
 
-/// A device that does not accept the error state: a queue pair that was given up sends nothing
-/// more, not even the marker of a drain.
+/// After `give_up` a queue pair sends nothing more, not even the marker of a drain, although the
+/// device refused to move it to the error state.
 ///
 /// A queue pair whose destruction failed in RTS sends no message when it is drained.
 #[cfg(feature = "loopback")]

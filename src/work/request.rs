@@ -293,7 +293,8 @@ pub struct Emitted<E> {
     pub count: i32,
     pub entry: Option<E>,
     pub flags: u32,
-    /// The wr_id of the `unsafe` path. Otherwise the bits of the number that the program set.
+    /// On the `unsafe` path, the program's wr_id. Otherwise, the bits that encode the number that
+    /// the program set.
     pub wr_id: u64,
 }
 

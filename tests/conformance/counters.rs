@@ -153,7 +153,7 @@ fn datagrams() {
     assert_eq!(p.cb.counters().unwrap().received_bytes(), GRH_LEN as u64 + 6);
 }
 
-/// One completion stands for several sends, also if it is dropped, detached or drained.
+/// One completion stands for several sends, even if it is dropped, detached or drained.
 #[test]
 fn completions_of_a_ring() {
     fails_on!(NoRings);

@@ -520,7 +520,7 @@ fn a_shared_buffer_is_thawed_by_the_last_handle() {
     assert!(two.thaw_if_last::<u32>().is_none());
     assert!(filled(&p.pool, b"none").share(0).next().is_none());
     assert_eq!(p.pool.available(), 40);
-    // Shares that are never taken out return at once, also if a queue was meant to have them.
+    // Shares that are never taken out return at once, even if a queue was meant to have them.
     drop(filled(&p.pool, b"never").share(3));
     for handle in filled(&p.pool, b"lost").share(2) {
         p.a.post_send(wr::RdmaWrite::new(handle, to)).unwrap();

@@ -218,7 +218,8 @@ pub(crate) fn errno_of(result: Verb) -> c_int {
     result.err().unwrap_or(0)
 }
 
-/// Whether two objects belong to one context. Numbers have no meaning on another fabric.
+/// Whether two objects belong to one context. The number of an object is valid only on the fabric
+/// of its context.
 ///
 /// # Safety
 /// Both are live objects of this provider.

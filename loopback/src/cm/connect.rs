@@ -96,7 +96,7 @@ impl State {
         }
     }
 
-    /// The route of a dropped request; `None` if its id no longer asks.
+    /// The route of a dropped request; `None` if its id is not connecting any more.
     fn way_of(&self, unheard: &Unheard) -> Option<Way> {
         let id = self.cm.ids.get(&unheard.id).filter(|id| id.phase == Phase::Asking)?;
         Some(Way { space: id.space, device: id.device, to: id.remote })

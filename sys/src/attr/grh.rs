@@ -22,7 +22,7 @@ impl Grh {
         self.address(8, 12)
     }
 
-    /// The receiver's GID, likewise.
+    /// The receiver's GID, in the same form as [`source`](Self::source).
     pub fn destination(&self) -> Option<Gid> {
         self.address(24, 16)
     }

@@ -33,9 +33,9 @@ decoded! {
         pub max_mtu: Option<Mtu> = Mtu::from_c(c.max_mtu),
         /// The MTU in use.
         pub active_mtu: Option<Mtu> = Mtu::from_c(c.active_mtu),
-        /// Entries of the GID table.
+        /// The number of entries of the GID table.
         pub gid_tbl_len: u32 = c.gid_tbl_len.max(0) as u32,
-        /// Entries of the P_Key table.
+        /// The number of entries of the P_Key table.
         pub pkey_tbl_len: u16 = c.pkey_tbl_len,
         /// Longest message, bytes.
         pub max_msg_sz: u32 = c.max_msg_sz,
