@@ -172,10 +172,10 @@ impl WindowEntry {
         let core = self.0.core();
         match (core.last, core.known) {
             (Last::Bind, Known::Done) | (Last::Invalidate, Known::Refused) => {}
-            _ => return Err(self.refuse("it is not bound: use `into_lent` or `into_unbound`")),
+            _ => return Err(self.refuse("not a bound window: use `into_lent` or `into_unbound`")),
         }
         if core.range.rights != A::FLAGS & RIGHTS {
-            return Err(self.refuse("its rights differ: name the rights of the bind"));
+            return Err(self.refuse("the window has other rights: name the rights of the bind"));
         }
         self.0.bound();
         Ok(BoundWindow(self.0, PhantomData))
