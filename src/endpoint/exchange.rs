@@ -273,16 +273,15 @@ pub(super) fn agree<S: Timed + ?Sized>(
 ) -> Result<(), ConnectError> {
     let mut dialogue = Dialogue::of_verdicts(timeout);
     let run = dialogue.run(stream);
+    if dialogue.sent == 0 {
+        refuse(stream); // connecting took until the deadline
+    }
     dialogue.verdict(run)
 }
 
-/// How long notifying the peer of a failure may take after the timeout.
-const LAST_WORD: Duration = Duration::from_millis(10);
-
-/// Notifies the peer, if it still reads, that this side will not connect.
+/// Notifies the peer, if the stream accepts the message, that this side will not connect.
 pub(super) fn refuse<S: Timed + ?Sized>(stream: &mut Until<'_, S>) {
-    stream.extend(LAST_WORD);
-    let _ = Dialogue::new(REFUSED.to_vec(), 0, |_| Ok(0), LAST_WORD).run(stream);
+    let _ = stream.once(|stream| stream.write_all(&REFUSED).and_then(|()| stream.flush()));
 }
 
 impl ExchangeError {

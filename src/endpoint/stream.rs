@@ -175,10 +175,11 @@ impl<'a, S: Timed + ?Sized> Until<'a, S> {
         Ok(Until { stream, end: Instant::now().checked_add(timeout), before })
     }
 
-    /// Moves the deadline so that at least this much time is left.
-    pub(super) fn extend(&mut self, least: Duration) {
-        let end = Instant::now() + least;
-        self.end = self.end.map(|old| old.max(end));
+    /// Calls once, for at most 10 ms, even after the deadline.
+    pub(super) fn once(&mut self, call: impl FnOnce(&mut S) -> io::Result<()>) -> io::Result<()> {
+        let most = Some(Duration::from_millis(10));
+        self.stream.set_timeouts(Timeouts { read: most, write: most })?;
+        call(self.stream)
     }
 
     /// Repeats a call until it succeeds, fails, or the deadline passes.

@@ -11,6 +11,8 @@ use proverbs::endpoint::{Timed, Timeouts};
 pub enum Say {
     /// Sends these bytes, in one piece at most.
     Bytes(Vec<u8>),
+    /// Sends these bytes, in one piece, when the deadline passes.
+    Late(Vec<u8>),
     /// A read fails with this error.
     Fail(ErrorKind),
     /// Nothing arrives: a read ends with its timeout.
@@ -45,6 +47,11 @@ impl Read for Scripted {
                 self.says.push_front(Say::Silence);
                 thread::sleep(self.timeouts.get().read.expect("a read has a deadline"));
                 Err(ErrorKind::WouldBlock.into())
+            }
+            Some(Say::Late(bytes)) => {
+                thread::sleep(self.timeouts.get().read.expect("a read has a deadline"));
+                out[..bytes.len()].copy_from_slice(&bytes);
+                Ok(bytes.len())
             }
             Some(Say::Bytes(mut bytes)) => {
                 let count = bytes.len().min(out.len());
