@@ -29,6 +29,31 @@ use crate::work::limits::{Limit, Max};
 use crate::work::opcode::{CmpAndSwp, CompareSwap, FetchAndAdd, RdmaRead};
 use crate::work::request::WorkRequest;
 
+/// Implements [`Allows`] for calls that no object allows: the call, and the trait that no type
+/// implements.
+macro_rules! allowed_by_none {
+    ($($call:ident: $rule:ident;)+) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<Q> $rule<Q> for Infallible {}
+
+        impl<Q> Allows<call::$call> for Q
+        where
+            call::$call: $rule<Q>,
+        {
+            const SEAL: Seal = Seal;
+        }
+    )+};
+}
+
+allowed_by_none! {
+    PieceOnDemand: PieceOnDemand;
+    PostSendMacro: PostsSends;
+    PostRecvMacro: PostsReceives;
+    PostSrqRecvMacro: PostsSharedReceives;
+    OutcomeOfPoll: OutcomeOfOne;
+    DrainInRts: DrainsInRts;
+}
+
 /// The bound of a slice of an on-demand region; no type implements it
 /// ([R20.2](crate::guide::rules#r20-2)).
 ///
@@ -45,16 +70,6 @@ use crate::work::request::WorkRequest;
     note = "peers access this region through `remote`, and `read_at` and `write_at` copy; to post, use a buffer of a pool or a piece of a `MemoryRegion`"
 )]
 pub trait PieceOnDemand<O> {}
-
-#[diagnostic::do_not_recommend]
-impl<O> PieceOnDemand<O> for Infallible {}
-
-impl<O> Allows<call::PieceOnDemand> for O
-where
-    call::PieceOnDemand: PieceOnDemand<O>,
-{
-    const SEAL: Seal = Seal;
-}
 
 impl<A: Access, M> OnDemandRegion<A, M> {
     #[doc(hidden)]
@@ -176,36 +191,6 @@ pub trait PostsReceives<Q> {}
 )]
 pub trait PostsSharedReceives<Q> {}
 
-#[diagnostic::do_not_recommend]
-impl<Q> PostsSends<Q> for Infallible {}
-
-impl<Q> Allows<call::PostSendMacro> for Q
-where
-    call::PostSendMacro: PostsSends<Q>,
-{
-    const SEAL: Seal = Seal;
-}
-
-#[diagnostic::do_not_recommend]
-impl<Q> PostsReceives<Q> for Infallible {}
-
-impl<Q> Allows<call::PostRecvMacro> for Q
-where
-    call::PostRecvMacro: PostsReceives<Q>,
-{
-    const SEAL: Seal = Seal;
-}
-
-#[diagnostic::do_not_recommend]
-impl<Q> PostsSharedReceives<Q> for Infallible {}
-
-impl<Q> Allows<call::PostSrqRecvMacro> for Q
-where
-    call::PostSrqRecvMacro: PostsSharedReceives<Q>,
-{
-    const SEAL: Seal = Seal;
-}
-
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[doc(hidden)]
     pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
@@ -277,16 +262,6 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
 )]
 pub trait OutcomeOfOne<Q> {}
 
-#[diagnostic::do_not_recommend]
-impl<Q> OutcomeOfOne<Q> for Infallible {}
-
-impl<Q> Allows<call::OutcomeOfPoll> for Q
-where
-    call::OutcomeOfPoll: OutcomeOfOne<Q>,
-{
-    const SEAL: Seal = Seal;
-}
-
 impl<'cq, E: Entry> Completions<'cq, E> {
     #[doc(hidden)]
     pub fn outcome(self) -> Outcome<'cq, E>
@@ -310,16 +285,6 @@ impl<'cq, E: Entry> Completions<'cq, E> {
     note = "move it to the error state first: `let mut qp = qp.to_error()?; qp.drain(&mut cq, |_| ())?`"
 )]
 pub trait DrainsInRts<Q> {}
-
-#[diagnostic::do_not_recommend]
-impl<Q> DrainsInRts<Q> for Infallible {}
-
-impl<Q> Allows<call::DrainInRts> for Q
-where
-    call::DrainInRts: DrainsInRts<Q>,
-{
-    const SEAL: Seal = Seal;
-}
 
 impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Rts, P> {
     #[doc(hidden)]
