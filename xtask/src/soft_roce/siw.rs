@@ -48,8 +48,10 @@ fn build(release: &str, work: &Path, root: &Path) -> Result<()> {
     let kbuild = needs("linux-kbuild-").context("headers depend on scripts")?;
     let series: Vec<&str> = release.splitn(3, '.').take(2).collect();
     let source = format!("linux-source-{}", series.join("."));
-    let exactly = |name: &str| format!("{name}={version}");
-    let packages = [&headers, &common, &kbuild, &source].map(|name| exactly(name));
+    // Of a package without the release in its name, such as the source, the archive may only have
+    // the next Debian revision.
+    let upstream = version.rsplit_once('-').map_or(&*version, |(upstream, _)| upstream);
+    let packages = [&headers, &common, &kbuild, &source].map(|name| format!("{name}={upstream}*"));
     let unpacked = work.join("unpacked");
     lists.unpack(&packages, work, &unpacked)?;
 
