@@ -219,8 +219,15 @@ fn a_release_has_the_number_of_its_last_request() {
                 assert_eq!(completion.id(), 0);
                 let mut done = p.a.complete(completion).map_err(drop).unwrap().released;
                 let id = done.id();
-                released.push((id, done.by_ref().count()));
-                assert_eq!(done.id(), 0, "nothing is left");
+                let mut bufs = Vec::new();
+                match round % 2 {
+                    0 => {
+                        bufs.extend(done.by_ref());
+                        assert_eq!(done.id(), 0, "nothing is left");
+                    }
+                    _ => done.append_to(&mut bufs),
+                }
+                released.push((id, bufs.len()));
             }
             released.len() == 3
         });

@@ -580,6 +580,11 @@ fn released_iterator(w: &World, released: &mut Released<'_, E>) -> Option<E> {
     released.next()
 }
 
+/// weight 4
+fn append_released(w: &World, released: Released<'_, E>, all: &mut Vec<E>) {
+    released.append_to(all);
+}
+
 /// weight 8
 fn rejected_iterator(w: &World, rejected: &mut Rejected<E>) -> Option<E> {
     rejected.next()
