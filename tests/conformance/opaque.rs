@@ -4,11 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proverbs::completion::WcOpcode;
+#[cfg(not(miri))]
+use proverbs::ext::device_memory::DmaBuf;
 use proverbs::ext::windows::{BindMw, Windowed};
+#[cfg(not(miri))]
+use proverbs::loopback::Personality;
+#[cfg(not(miri))]
+use proverbs::memory::MapOptions;
 use proverbs::memory::{Access, LocalRead, OpenBuf};
 use proverbs::prelude::*;
 
 use self::words::{Words, register, words};
+#[cfg(not(miri))]
+use self::words::{dma_buf_of, register_file};
 use crate::support::*;
 
 profile! { Any { entry: AnyBuf } }
@@ -18,6 +26,8 @@ profile! { Any { entry: AnyBuf } }
 mod words {
     use super::*;
     use proverbs::memory::{Opaque, ReadOnly, RegistersAs};
+    #[cfg(not(miri))]
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     use std::ptr::NonNull;
 
     /// Words that the program and devices access at any time, always with atomics.
@@ -57,6 +67,61 @@ mod words {
         // SAFETY: the words live in the keeper, and no code changes them while they are registered.
         let region = unsafe { pd.region().opaque_read_only(base, 8 * words.len(), words.clone()) };
         region.map_err(|refused| refused.error).unwrap()
+    }
+
+    /// A mapping of the program's own.
+    #[cfg(not(miri))]
+    pub struct Mapping(NonNull<u8>, usize);
+
+    // SAFETY: it is only unmapped, which any thread may do.
+    #[cfg(not(miri))]
+    unsafe impl Send for Mapping {}
+
+    #[cfg(not(miri))]
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: it is mapped, and nobody else unmaps it.
+            assert_eq!(unsafe { libc::munmap(self.0.as_ptr().cast(), self.1) }, 0);
+        }
+    }
+
+    /// A file as a region, mapped as a C program maps it.
+    #[cfg(not(miri))]
+    pub fn register_file<A: Access>(
+        pd: &ProtectionDomain,
+        file: &OwnedFd,
+        len: usize,
+    ) -> MemoryRegion<A, Opaque<Mapping>> {
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let (flags, fd) = (libc::MAP_SHARED, file.as_raw_fd());
+        // SAFETY: a new mapping.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, flags, fd, 0) };
+        assert_ne!(base, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+        let base = NonNull::new(base).unwrap().cast();
+        // SAFETY: the keeper unmaps it, and all code here accesses it with atomics.
+        let region = unsafe { pd.region().opaque(base, len, Mapping(base, len)) };
+        region.map_err(|refused| refused.error).unwrap()
+    }
+
+    /// The whole pages of a sealed memfd as a dma-buf, if this kernel exports them.
+    #[cfg(not(miri))]
+    pub fn dma_buf_of(memfd: &OwnedFd, size: u64) -> Option<OwnedFd> {
+        #[repr(C)]
+        struct UdmabufCreate {
+            memfd: u32,
+            flags: u32,
+            offset: u64,
+            size: u64,
+        }
+        /// From linux/udmabuf.h.
+        const UDMABUF_CREATE: libc::Ioctl = 0x4018_7542_u32 as libc::Ioctl;
+        let device = std::fs::File::options().read(true).write(true).open("/dev/udmabuf").ok()?;
+        let asked = UdmabufCreate { memfd: memfd.as_raw_fd() as u32, flags: 1, offset: 0, size };
+        // SAFETY: udmabuf reads this struct.
+        let fd = unsafe { libc::ioctl(device.as_raw_fd(), UDMABUF_CREATE, &asked) };
+        assert!(fd >= 0, "UDMABUF_CREATE: {}", std::io::Error::last_os_error());
+        // SAFETY: it is new.
+        Some(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 
@@ -319,6 +384,51 @@ fn a_read_only_region_is_read_by_peers_and_is_a_source() {
     assert!(matches!(sent.entry, Some(AnyBuf::ReadOnlyPiece(_))));
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
     assert_eq!(&got.data()[..], &7u64.to_ne_bytes());
+}
+
+/// A memfd is registered where it is mapped, and as a dma-buf. It is the same memory. A kernel with
+/// udmabuf exports a real dma-buf; the loopback device accepts the memfd itself.
+/// Proves R18.12, R18.44.
+#[test]
+#[cfg(not(miri))]
+fn a_memfd_is_mapped_and_a_dma_buf() {
+    fails_on!(KeptRegions);
+    let mut p = Pair::<Rc, Any>::new();
+    let (other, fd) = MapOptions::new().memfd("mapped and exported", 8192).unwrap();
+    let exported = dma_buf_of(&fd, 8192);
+    let is_real = exported.is_some();
+    println!("a real dma-buf: {is_real}");
+    let mapped = register_file::<RemoteReadWrite>(&p.pd, &fd, 8192);
+    let there = mapped.remote().slice(4104, 8).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(word(&p.pool, 7), there.write())).unwrap();
+    poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    let mut read = [0; 8];
+    other.read_at(4104, &mut read).unwrap();
+    assert_eq!(read, 7u64.to_ne_bytes());
+
+    let dma_buf = DmaBuf { fd: exported.unwrap_or(fd), offset: 4096, len: 4096, iova: 0x7000_0000 };
+    match p.pd.register_dmabuf::<RemoteReadWrite>(dma_buf) {
+        Ok(half) => {
+            // What was written through one is read through the other, in both directions.
+            let at = half.remote().slice(8, 8).unwrap();
+            p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
+            let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+            holds(read.into_buf().unwrap(), &7u64.to_ne_bytes());
+            p.a.post_send(wr::RdmaWrite::new(word(&p.pool, 8), at.write())).unwrap();
+            poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+            p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), there.read())).unwrap();
+            let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+            holds(read.into_buf().unwrap(), &8u64.to_ne_bytes());
+            half.destroy().unwrap();
+        }
+        Err(refused) => {
+            let is_soft = matches!(p.dev.kind, Kind::Rxe | Kind::Siw)
+                || Device::personality() == Personality::Rxe;
+            assert!(is_soft && matches!(refused.error.kind(), ErrorKind::Unsupported { .. }));
+            assert_eq!(refused.into_object().iova, 0x7000_0000);
+        }
+    }
+    drop(mapped.destroy().unwrap());
 }
 
 /// The keeper stays while the device owns a piece, and is dropped once, whatever is dropped first.
