@@ -82,7 +82,7 @@ impl Queues {
         }
         let (pd, cq) = self.of.get_mut(device).ok_or("no queues for the device")?;
         // Releases the entries of queue pairs that are gone.
-        drop(cq.poll()?);
+        cq.poll()?.for_each(drop);
         Ok(id.create_qp::<DefaultProfile>(pd, cq, cq, Depth { send: 1, recv: 1 })?)
     }
 }

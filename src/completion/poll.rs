@@ -201,7 +201,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 }
 
 /// An iterator over the completions of one poll (`ibv_poll_cq`). They borrow the completion queue,
-/// so they must be gone before the next poll.
+/// so they must be gone before the next poll. Dropping the iterator consumes nothing: the next poll
+/// returns the remaining completions. To discard them, use `for_each(drop)`.
 ///
 /// `for_each` and `fold` are the fastest ways to consume it, because they process four completions
 /// at a time.
