@@ -69,8 +69,13 @@ fn named(path: &Path, text: &str) -> Result<BTreeSet<String>, String> {
     let lines: Vec<&str> = text.lines().collect();
     let mut all = BTreeSet::new();
     for (at, line) in lines.iter().enumerate() {
-        let Some(rules) = mark(line) else { continue };
         let place = format!("{}:{}", path.display(), at + 1);
+        let Some(rules) = mark(line) else {
+            if line.trim_start().starts_with("///") && line.contains(" Proves R") {
+                return Err(format!("{place}: `Proves` does not begin its line"));
+            }
+            continue;
+        };
         if rules.is_empty() {
             return Err(format!("{place}: names no rule"));
         }

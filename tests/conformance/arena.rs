@@ -298,7 +298,8 @@ fn a_part_that_is_dropped_is_whole_at_the_next_take() {
 }
 
 /// Dropped buffers keep their bytes and headers for the next buffers of the same length, until
-/// another length needs them. Proves R18.32.
+/// another length needs them.
+/// Proves R18.32.
 #[test]
 fn dropped_buffers_make_room_for_other_lengths() {
     let p = Pair::<Rc>::new();

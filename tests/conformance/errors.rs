@@ -217,7 +217,8 @@ fn moving_to_error_flushes_everything_in_order() {
 }
 
 /// Every outcome has the number of its work request and of its queue pair, even when it no longer
-/// borrows the completion queue. Proves R17.7.
+/// borrows the completion queue.
+/// Proves R17.7.
 #[test]
 fn every_outcome_has_its_work_request_and_queue_pair() {
     fails_on!(IwarpOtherwise, "R24.7"); // it posts in the error state

@@ -121,7 +121,8 @@ impl Ground {
 type Srq = SharedReceiveQueue<Rc, Buf, Max<1>, InLane>;
 
 /// Deferred, orphaned and outstanding objects end on the lane's thread, in whatever order its
-/// members are dropped. (The loopback device checks the calling thread.) Proves R17.8.
+/// members are dropped. (The loopback device checks the calling thread.)
+/// Proves R17.8.
 #[test]
 fn the_members_of_a_lane_are_dropped_in_any_order() {
     for order in 0..6 {

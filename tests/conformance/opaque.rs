@@ -69,7 +69,7 @@ mod words {
         region.map_err(|refused| refused.error).unwrap()
     }
 
-    /// A mapping of the program's own.
+    /// Unmaps the memory that the program mapped.
     #[cfg(not(miri))]
     pub struct Mapping(NonNull<u8>, usize);
 
@@ -80,7 +80,7 @@ mod words {
     #[cfg(not(miri))]
     impl Drop for Mapping {
         fn drop(&mut self) {
-            // SAFETY: it is mapped, and nobody else unmaps it.
+            // SAFETY: it is mapped, and no other code unmaps it.
             assert_eq!(unsafe { libc::munmap(self.0.as_ptr().cast(), self.1) }, 0);
         }
     }
@@ -409,7 +409,7 @@ fn a_memfd_is_mapped_and_a_dma_buf() {
     let dma_buf = DmaBuf { fd: exported.unwrap_or(fd), offset: 4096, len: 4096, iova: 0x7000_0000 };
     match p.pd.register_dmabuf::<RemoteReadWrite>(dma_buf) {
         Ok(half) => {
-            // What was written through one is read through the other, in both directions.
+            // Each reads the bytes that the other wrote.
             let at = half.remote().slice(8, 8).unwrap();
             p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.read())).unwrap();
             let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();

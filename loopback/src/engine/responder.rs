@@ -93,8 +93,10 @@ impl State {
                 let length = if whole { 0 } else { length as usize };
                 (at, length, flush_rights(placement))
             }
-            // A message.
-            _ => return self.deliver(to, message, opcode::IBV_WC_RECV, &message.data),
+            Op::Send | Op::Datagram { .. } => {
+                return self.deliver(to, message, opcode::IBV_WC_RECV, &message.data);
+            }
+            Op::Invalidate(_) | Op::Bind(_) => return refused, // for no peer
         };
         if granted & right != right
             || message.op.fetches() && qp.attributes.max_dest_rd_atomic == 0
@@ -154,7 +156,7 @@ impl State {
                 }
             }),
             Op::FetchAdd { add, .. } => self.change(span, |cell| cell.fetch_add(add, SeqCst)),
-            _ => refused,
+            Op::Send | Op::Datagram { .. } | Op::Invalidate(_) | Op::Bind(_) => refused,
         }
     }
 
