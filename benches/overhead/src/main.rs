@@ -3,7 +3,7 @@
 //! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares the work requests
 //! that the provider received, and under callgrind dumps the cost of each form. `--only=TEXT,...`
 //! selects the rows whose `family/row` begins with one of the texts. `--growth` counts the
-//! operations of `growth` instead. `cargo xtask overhead` and `cargo xtask growth` build the shared
+//! operations of `growth` instead, and `--time` measures time. `cargo xtask overhead` and `cargo xtask growth` build the shared
 //! objects, run this, and print the tables.
 
 mod best;
@@ -35,12 +35,19 @@ fn main() {
     let only = args.first().and_then(|arg| arg.strip_prefix("--only=")).map(str::to_owned);
     args.drain(..only.is_some() as usize);
     let only = only.unwrap_or_default();
-    let is_growth = args.first().is_some_and(|arg| arg == "--growth");
-    args.drain(..is_growth as usize);
+    let mut has = |option: &str| {
+        let has = args.first().is_some_and(|arg| arg == option);
+        args.drain(..has as usize);
+        has
+    };
+    let (is_growth, is_time) = (has("--growth"), has("--time"));
     let counted = prepared(args).and_then(|(stub, libraries)| {
         if is_growth {
             growth::all(&stub);
             return Ok(());
+        }
+        if is_time {
+            return run::time(&stub, &libraries, &only);
         }
         run::all(&stub, &libraries, &only)
     });

@@ -1,6 +1,7 @@
 //! Warms up, compares and counts one form after the other.
 
 use std::ffi::c_void;
+use std::time::{Duration, Instant};
 
 use crate::family::{Family, Row, all as families};
 use crate::stub::{Form, Library, Stub};
@@ -48,6 +49,41 @@ pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String>
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+}
+
+/// The number of timed calls of a form.
+const TIMED: u32 = 400;
+
+/// Calls the forms of a row in turn, and prints the shortest time of an iteration of C with all
+/// checks (the fastest of its builds), of safe Rust, and their ratio.
+pub fn time(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String> {
+    println!("{:<24} {:>9} {:>9}  Rust / C", "ns", "C2", "Rust");
+    for family in families(stub) {
+        for row in family.rows.iter().filter(|row| is_of(&family, row, only)) {
+            let (mut c, mut rust) = (Duration::MAX, Duration::MAX);
+            let contenders = contenders(&family, row, libraries)?;
+            for _ in 0..TIMED {
+                for contender in &contenders {
+                    let shortest = match &*contender.name {
+                        "safe" | "typed" => &mut rust,
+                        name if name.starts_with("c2") => &mut c,
+                        _ => continue,
+                    };
+                    prepare(stub, &family, contender, row.name)?;
+                    let start = Instant::now();
+                    // SAFETY: the form takes this `env`.
+                    let code = unsafe { (contender.form)(contender.env) };
+                    *shortest = start.elapsed().min(*shortest);
+                    check(row.name, code)?;
+                    forget(contender);
+                }
+            }
+            let [c, rust] = [c, rust].map(|time| time.as_nanos() as f64 / f64::from(row.items));
+            let name = format!("{}/{}", family.name, row.name);
+            println!("{name:<24} {c:>9.2} {rust:>9.2}  {:.2}", rust / c);
+        }
+    }
+    Ok(())
 }
 
 /// Whether the row's name begins with one of `only`, separated by commas.
