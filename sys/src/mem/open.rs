@@ -10,6 +10,7 @@
 // memory; a protocol that a program runs over it is the program's responsibility.
 
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
@@ -77,15 +78,19 @@ impl Open {
     pub fn copy(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         OutOfBounds::check(offset, out.len(), self.len)?;
         let (lead, rest) = out.split_at_mut(self.lead(offset, out.len()));
-        let (words, tail) = rest.split_at_mut(rest.len() / WORD * WORD);
         let at = offset + lead.len();
         self.copy_parts(offset, lead);
-        for (i, out) in words.chunks_exact_mut(WORD).enumerate() {
-            // SAFETY: an aligned word (`lead`) within the region (tested).
-            let word = unsafe { self.word_at(at + i * WORD) };
-            out.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        // SAFETY: aligned (`lead`) and within the region (tested).
+        let words = unsafe { self.words(at, rest.len() / WORD) };
+        let (whole, tail) = rest.split_at_mut(words.len() * WORD);
+        // SAFETY: the same bytes; arrays of bytes have no alignment.
+        let whole = unsafe { slice::from_raw_parts_mut(whole.as_mut_ptr().cast(), words.len()) };
+        let mut i = 0; // (a debug build executes iterators call by call)
+        while i < words.len() {
+            whole[i] = words[i].load(Relaxed).to_ne_bytes();
+            i += 1;
         }
-        self.copy_parts(at + words.len(), tail);
+        self.copy_parts(at + words.len() * WORD, tail);
         Ok(())
     }
 
@@ -93,25 +98,34 @@ impl Open {
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
         OutOfBounds::check(offset, bytes.len(), self.len)?;
         let (lead, rest) = bytes.split_at(self.lead(offset, bytes.len()));
-        let (words, tail) = rest.split_at(rest.len() / WORD * WORD);
         let at = offset + lead.len();
         self.write_parts(offset, lead);
-        for (i, bytes) in words.chunks_exact(WORD).enumerate() {
-            // SAFETY: an aligned word (`lead`) within the region (tested).
-            let word = unsafe { self.word_at(at + i * WORD) };
-            word.store(u64::from_ne_bytes(bytes.try_into().expect("a chunk")), Relaxed);
+        // SAFETY: aligned (`lead`) and within the region (tested).
+        let words = unsafe { self.words(at, rest.len() / WORD) };
+        let (whole, tail) = rest.split_at(words.len() * WORD);
+        // SAFETY: the same bytes; arrays of bytes have no alignment.
+        let whole = unsafe { slice::from_raw_parts(whole.as_ptr().cast(), words.len()) };
+        let mut i = 0; // (as in `copy`)
+        while i < words.len() {
+            words[i].store(u64::from_ne_bytes(whole[i]), Relaxed);
+            i += 1;
         }
-        self.write_parts(at + words.len(), tail);
+        self.write_parts(at + words.len() * WORD, tail);
         Ok(())
     }
 
     /// # Safety
-    /// There is an aligned word at `offset`, within the region.
-    unsafe fn word_at(&self, offset: usize) -> &AtomicU64 {
-        debug_assert!(self.word(offset).is_some(), "offset {offset} of {}", self.len);
+    /// There are `count` aligned words at `offset`, within the region.
+    unsafe fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        // SAFETY: within the region (this function's contract).
+        let base = unsafe { self.base.add(offset) }.cast::<AtomicU64>();
+        debug_assert!(count == 0 || base.is_aligned() && offset + count * WORD <= self.len);
+        if count == 0 {
+            return &[];
+        }
         // SAFETY: aligned and within the region (this function's contract), so valid, and accessed
         // only by atomics of this size (invariant).
-        unsafe { AtomicU64::from_ptr(self.base.add(offset).cast().as_ptr()) }
+        unsafe { slice::from_raw_parts(base.as_ptr(), count) }
     }
 
     /// Copies bytes that do not fill a word: at most seven, within the region.
