@@ -166,7 +166,7 @@ fn one_allocation_on_two_devices_while_the_program_uses_it() {
             let there = whole.remote().slice(80, 8).unwrap();
             p.a.post_send(wr::RdmaWrite::new(word(&p.pool, round), there.write())).unwrap();
             poll(&p.dev, &mut p.ca, 1).remove(0).sent();
-            assert_eq!(load(&words, 10), round);
+            until(&p.dev, "the write", || load(&words, 10) == round);
             let there = again.remote().slice(80, 8).unwrap();
             p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), there.read())).unwrap();
             let there = rest.remote().slice(16, 8).unwrap();
@@ -402,9 +402,7 @@ fn a_memfd_is_mapped_and_a_dma_buf() {
     let there = mapped.remote().slice(4104, 8).unwrap();
     p.a.post_send(wr::RdmaWrite::new(word(&p.pool, 7), there.write())).unwrap();
     poll(&p.dev, &mut p.ca, 1).remove(0).sent();
-    let mut read = [0; 8];
-    other.read_at(4104, &mut read).unwrap();
-    assert_eq!(read, 7u64.to_ne_bytes());
+    arrives(&p.dev, &7u64.to_ne_bytes(), |now| other.read_at(4104, now).unwrap());
 
     let dma_buf = DmaBuf { fd: exported.unwrap_or(fd), offset: 4096, len: 4096, iova: 0x7000_0000 };
     match p.pd.register_dmabuf::<RemoteReadWrite>(dma_buf) {

@@ -112,9 +112,7 @@ fn regions_are_dropped_while_peers_may_still_reach_them() {
             p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", to.write())).unwrap();
             drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
         }
-        let mut bytes = [0; 8];
-        pages.read_at(3 * 4096, &mut bytes).unwrap();
-        assert_eq!(&bytes, b"8 bytes!");
+        arrives(&p.dev, b"8 bytes!", |now| pages.read_at(3 * 4096, now).unwrap());
         drop((pages, vector));
     }
 }

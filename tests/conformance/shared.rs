@@ -296,9 +296,7 @@ fn a_frozen_buffer_is_thawed() {
         let list: BufList = [back.into_buf().unwrap()].into();
         buf = list.into_iter().next().unwrap().freeze().thaw().unwrap();
     }
-    let mut bytes = [0; 13];
-    region.read_at(0, &mut bytes).unwrap();
-    assert_eq!(&bytes, b"written again");
+    arrives(&p.dev, b"written again", |now| region.read_at(0, now).unwrap());
     drop(buf);
     assert_eq!(p.pool.available(), 40);
 }
@@ -368,10 +366,9 @@ fn relaxed_memory_and_a_flag_beside_it() {
     p.a.post_send(wr::RdmaWrite::new(filled(&p.pool, b"bulk"), told.write())).unwrap();
     p.a.post_send(wr::RdmaWrite::inline(&1u64.to_ne_bytes(), flag.remote().write())).unwrap();
     poll(&p.dev, &mut p.ca, 2);
-    assert_eq!(flag.cell(0).unwrap().load(std::sync::atomic::Ordering::Acquire), 1);
-    let mut bytes = [0; 4];
-    bulk.read_at(0, &mut bytes).unwrap();
-    assert_eq!(&bytes, b"bulk");
+    let flag = flag.cell(0).unwrap();
+    until(&p.dev, "the flag", || flag.load(std::sync::atomic::Ordering::Acquire) == 1);
+    arrives(&p.dev, b"bulk", |now| bulk.read_at(0, now).unwrap());
     let all = "MemoryRegion(Relaxed<RemoteReadWrite> 64 bytes)";
     assert_eq!(format!("{bulk:?}"), all);
     p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), bulk.remote().slice(0, 4).unwrap().read()))
@@ -396,13 +393,9 @@ fn a_piece_is_set_to_other_bytes() {
         there.write_at(0, &[0xee; 4096]).unwrap();
         p.a.post_send(wr::RdmaWrite::new(piece, there.remote().write())).unwrap();
         piece = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
-        let mut bytes = [0; 4096];
-        // On iWARP a WRITE completes before its bytes arrive (R24.12).
-        until(&p.dev, "the bytes arrive", || {
-            there.read_at(0, &mut bytes).unwrap();
-            bytes[..len] == numbered(3, 4096)[offset..offset + len]
-        });
-        assert!(bytes[len..].iter().all(|&byte| byte == 0xee), "{offset} {len}");
+        let mut all = numbered(3, 4096)[offset..offset + len].to_vec();
+        all.resize(4096, 0xee);
+        arrives(&p.dev, &all, |now| there.read_at(0, now).unwrap());
     }
     // The last one was empty. The next one has bytes, but not more than an earlier one.
     for (offset, len, text) in [

@@ -28,7 +28,7 @@ pub use marks::{On, is_known_to_fail, patience};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
 #[allow(unused_imports)] // used by other suites
 pub use patience::long;
-pub use poll::{Done, complete, drained, left_behind, poll, poll_empty, stop, until};
+pub use poll::{Done, arrives, complete, drained, left_behind, poll, poll_empty, stop, until};
 pub use scripted::{Say, Scripted};
 pub use wire::Wire;
 

@@ -180,3 +180,13 @@ pub fn until(dev: &Device, what: &str, mut is: impl FnMut() -> bool) {
         deadline.tick(&());
     }
 }
+
+/// Waits until `read` returns these bytes. On iWARP a WRITE completes before its bytes arrive
+/// (R24.12).
+pub fn arrives(dev: &Device, bytes: &[u8], read: impl Fn(&mut [u8])) {
+    let mut now = vec![0; bytes.len()];
+    until(dev, "the bytes arrive", || {
+        read(&mut now);
+        now == bytes
+    });
+}
