@@ -25,6 +25,7 @@
 
 mod batch;
 mod engine;
+#[cfg(test)]
 #[path = "../patience/mod.rs"]
 mod patience;
 mod service;

@@ -18,7 +18,7 @@ use proverbs::{cm::*, post::PostErrorKind, prelude::*, qp::Completed};
 
 use crate::batch::{Operation, Part, Peer, Reason};
 use crate::engine::{Notice, Settings};
-use crate::{Region, Shared, patience::patience, service::Service, target::READS};
+use crate::{Region, Shared, service::Service, target::READS};
 
 profile! { pub Transfers { entry: OpenBuf, signaling: Selective } }
 
@@ -55,7 +55,7 @@ enum Lane {
 }
 
 /// How long an attempt to connect may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The place of a lane: the number of its link, and its own.
 type Place = (usize, usize);
@@ -153,7 +153,7 @@ impl Worker {
     /// Begins to connect all lanes of a link.
     fn connect(&mut self, peer: usize) -> Result<()> {
         let link = &mut self.links[peer];
-        (link.down, link.timer) = (None, Some(Instant::now() + patience(PATIENCE)));
+        (link.down, link.timer) = (None, Some(Instant::now() + PATIENCE));
         for n in 0..self.place.2 {
             let id = self.events.create_id::<Tcp>()?.bind_addr(self.place.1)?;
             let id = id.resolve_addr(link.at, PATIENCE)?;

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use proverbs::cm::{CmId, RouteResolved, Tcp};
 
-use crate::patience::patience;
 use crate::queue::{Data, LONG, Queue};
 use crate::wire::*;
 
@@ -114,7 +113,7 @@ impl<'a> Controller<'a> {
             if status & bits == bits {
                 return Ok(());
             }
-            if began.elapsed() > patience(LONG) {
+            if began.elapsed() > LONG {
                 return Err(format!("the controller's status stays {status:#x}").into());
             }
             thread::yield_now();

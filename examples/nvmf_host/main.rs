@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod controller;
+#[cfg(test)]
 #[path = "../patience/mod.rs"]
 mod patience;
 mod queue;
@@ -41,7 +42,6 @@ use bpaf::Bpaf;
 use proverbs::cm::{CmId, Tcp};
 
 use controller::Wanted;
-use patience::patience;
 use queue::LONG;
 use verify::Plan;
 use wire::{IS_NQN, NQN, Result, is_nqn};
@@ -106,8 +106,8 @@ fn run(options: Options) -> Result<()> {
     let wanted = Wanted { subsystem: options.nqn, depth, size: SIZE, keep_alive };
     let to = (options.address, options.port).into();
     let route = || {
-        let id = CmId::<Tcp, _>::new()?.resolve_addr(to, patience(LONG))?;
-        Ok(id.resolve_route(patience(LONG))?)
+        let id = CmId::<Tcp, _>::new()?.resolve_addr(to, LONG)?;
+        Ok(id.resolve_route(LONG)?)
     };
     let plan = Plan { wanted, queues, ios, seed, reconnects };
     let (connections, counts) = verify::run(&route, &plan)?;

@@ -13,7 +13,6 @@ use proverbs::cm::{CmId, ConnParam, Connection, RouteResolved, Tcp};
 use proverbs::ext::windows::{LentWindow, MemoryWindow, Windowed};
 use proverbs::prelude::*;
 
-use crate::patience::patience;
 use crate::wire::{COMMAND, COMPLETION, Command, Completion, Kind, RdmaRequest, Result, Sgl};
 
 /// A step of connecting, or a command, that takes longer than this fails.
@@ -111,7 +110,7 @@ impl Queue {
         // One entry stays empty, so this many commands may be outstanding.
         let private_data = RdmaRequest { qid, sq_size: depth + 1 }.private_data();
         let param = ConnParam { private_data, ..Default::default() };
-        let connection = id.connect(qp, &param, patience(LONG))?;
+        let connection = id.connect(qp, &param, LONG)?;
         let (done, counts) = Default::default();
         Ok(Queue { connection, channel, sends, receives, pools, memory, size, slots, done, counts })
     }
@@ -232,7 +231,7 @@ impl Queue {
             if is_over && self.done.is_empty() {
                 return Err("the target disconnected".into());
             }
-            if began.elapsed() > patience(LONG) {
+            if began.elapsed() > LONG {
                 return Err("the target does not answer".into());
             }
         }

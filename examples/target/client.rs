@@ -9,7 +9,6 @@ use proverbs::cm::{
 };
 use proverbs::prelude::*;
 
-use crate::patience::patience;
 use crate::wire::{Answer, BLOCK, Put, REJECTION, WINDOW, sum};
 
 pub struct Client {
@@ -30,7 +29,7 @@ fn finish<W: Waits>(
     advance: impl Fn(W, &Event) -> Progress<W::Done, W, W::Failed>,
 ) -> Result<W::Done> {
     loop {
-        let event = events.wait_timeout(by_hand())?.context("the target does not answer")?;
+        let event = events.wait_timeout(PATIENCE)?.context("the target does not answer")?;
         match advance(step, &event) {
             Progress::Done(done) => return Ok(done),
             Progress::Waiting(waiting) => step = waiting,
@@ -39,9 +38,8 @@ fn finish<W: Waits>(
     }
 }
 
-fn by_hand() -> Duration {
-    patience(Duration::from_secs(10))
-}
+/// How long a client waits for the target.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A rejection in the target's own words, if it sent any.
 fn reason(error: proverbs::Error) -> anyhow::Error {
@@ -61,10 +59,10 @@ impl Client {
     pub fn new(events: &EventChannel, from: Option<SocketAddr>, to: SocketAddr) -> Result<Client> {
         let id = events.create_id::<Tcp>()?;
         let id = match from {
-            Some(from) => id.bind_addr(from)?.resolve_addr(to, by_hand())?,
-            None => id.resolve_addr(to, by_hand())?,
+            Some(from) => id.bind_addr(from)?.resolve_addr(to, PATIENCE)?,
+            None => id.resolve_addr(to, PATIENCE)?,
         };
-        let id = finish(events, id, |id, event| id.advance(event))?.resolve_route(by_hand())?;
+        let id = finish(events, id, |id, event| id.advance(event))?.resolve_route(PATIENCE)?;
         let id = finish(events, id, |id, event| id.advance(event))?;
         let (context, pd) = (id.context()?, id.pd()?);
         let depth = Depth { send: WINDOW as u32, recv: WINDOW as u32 };
@@ -105,7 +103,7 @@ impl Client {
 
     /// Waits for the next answer. Fails if the target disconnects.
     pub fn answer(&mut self) -> Result<Answer> {
-        let end = Instant::now() + by_hand();
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             if let Some(answer) = self.look()? {
                 return Ok(answer);

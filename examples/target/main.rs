@@ -20,8 +20,6 @@
 #![forbid(unsafe_code)]
 
 mod client;
-#[path = "../patience/mod.rs"]
-mod patience;
 mod poller;
 mod slab;
 #[cfg(test)]
