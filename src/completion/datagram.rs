@@ -122,7 +122,7 @@ impl<E: Entry> UdReceived<E> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
 

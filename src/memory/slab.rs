@@ -163,8 +163,9 @@ impl<C> Headers<C> {
 
     /// For an arena of `len` bytes and at most `count` buffers, at least one of each.
     pub fn of_arena(len: usize, count: usize) -> Result<Self, TryReserveError> {
+        let slots = reserve(count)?; // first, because it is the largest and the others are filled
         let (kept, blocks) = (Kept::new(len, count)?, Mutex::new(Blocks::new(len, count)?));
-        Ok(Headers { count, slots: reserve(count)?, arena: Some(ArenaBytes { kept, blocks }) })
+        Ok(Headers { count, slots, arena: Some(ArenaBytes { kept, blocks }) })
     }
 }
 

@@ -1,8 +1,8 @@
 //! The atomics and locks of the protocols between threads. Each protocol is a file, or part of one,
 //! that imports them from here. Under `cfg(loom)`, `tests/loom.rs` replaces this file with loom's
 //! types, and the models, which are the modules `loom_tests`, run the protocols in every possible
-//! order (`cargo xtask test loom`). A file with an atomic or a lock names the file with its model
-//! in a line that begins with `// Model: `, or gives the reason in a line `// No model: `.
+//! order (`cargo xtask test loom-whole`). A file with an atomic or a lock names the file with its
+//! model in a line that begins with `// Model: `, or gives the reason in a line `// No model: `.
 //!
 //! loom treats SeqCst accesses as AcqRel, so no protocol relies on more: changes that must be in
 //! one order are read-modify-writes of one atomic, and nothing else changes that atomic.

@@ -64,8 +64,10 @@ enum Part {
     Ui,
     /// Each rule of RULES.md that is enforced has a test that names it; the truth tables.
     Rules,
-    /// The models of the protocols between threads, in every possible order.
+    /// The models of the protocols between threads, with at most three preemptions.
     Loom,
+    /// Only by name: the same in every possible order.
+    LoomWhole,
     /// The machine code of the post paths.
     MachineCode,
     /// Instructions of a post and a poll against their records, and of cold operations with many
@@ -127,9 +129,9 @@ pub const FEATURES: &str = "loopback,tokio,serde,zerocopy,anyhow,eyre,tracing";
 pub const TEST: [&str; 4] = ["test", "--workspace", "--features", FEATURES];
 
 /// The parts that run only by name.
-const BY_NAME: [Part; 9] = {
+const BY_NAME: [Part; 10] = {
     use Part::*;
-    [Interop, Kernels, Perftest, Siw, RdmaSys, Aarch64, Musl, Pages, Quick]
+    [Interop, Kernels, Perftest, Siw, RdmaSys, LoomWhole, Aarch64, Musl, Pages, Quick]
 };
 
 /// The parts that run in the second process. Together they take as long as the others. Miri is the
@@ -215,8 +217,8 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Clippy => {
             clippy()?;
             // Code that is unused without a feature causes a warning. The last features only add
-            // impls and events.
-            let alone = ["", "cm", "loopback", "tokio", "serde,zerocopy,anyhow,eyre,tracing"];
+            // waits, impls and events.
+            let alone = ["", "cm", "loopback", "tokio,serde,zerocopy,anyhow,eyre,tracing"];
             for features in alone {
                 let alone = ["clippy", "--no-default-features", "--features", features];
                 cargo::run(&[&alone[..], &["--", "-D", "warnings"]].concat())?;
@@ -236,7 +238,8 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Anywhere => release::anywhere(),
         Part::Ui => cargo::run(&suites("ui")),
         Part::Rules => cargo::run(&suites("rules truth_table")),
-        Part::Loom => loom::check(),
+        Part::Loom => loom::check(Some("3")),
+        Part::LoomWhole => loom::check(None),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => {
             overhead::gate()?;

@@ -196,7 +196,7 @@ fn a_store_to_part_of_a_word_keeps_the_rest() {
 /// Proves R18.42.
 #[test]
 fn parts_of_a_word_have_one_order() {
-    const TURNS: usize = if cfg!(miri) { 2 } else { 100 };
+    const TURNS: usize = if cfg!(miri) { 2 } else { 10 };
     const PLACES: usize = if cfg!(miri) { 3 } else { 500 };
     // In each place each thread has one half, and the two share the word in the middle.
     for half in [4, 68, 140] {
