@@ -41,7 +41,7 @@ pub trait Allows<C> {
     const SEAL: Seal;
 }
 
-/// Implemented by every type, with itself: `T: Same<This = T>`.
+/// Implemented for every type `T`, with `This = T`.
 pub trait Same {
     type This: ?Sized;
 }
@@ -206,7 +206,7 @@ pub mod call {
         PostRecvMacro
         /// `post_srq_recv!` for an object that is not a shared receive queue. No object allows it.
         PostSrqRecvMacro
-        /// The outcome of a whole poll, although each completion has one. No object allows it.
+        /// Calling `outcome` on a whole poll instead of on each completion. No object allows it.
         OutcomeOfPoll
         /// Draining a queue pair in RTS, where nothing is flushed. No object allows it.
         DrainInRts

@@ -188,10 +188,10 @@ pub mod transport {
     pub use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 }
 
-/// One sleep for everything that a thread waits for: completions, events of rdma_cm, asynchronous
-/// events, and wakes of other threads.
+/// One blocking wait for several sources: completions, rdma_cm events, asynchronous events, and
+/// wake-ups from other threads.
 ///
-/// Each kind has its own calls: [`CompletionChannel::wait`], [`cm::EventChannel::wait`],
+/// To wait for one source only, use [`CompletionChannel::wait`], [`cm::EventChannel::wait`] or
 /// [`DeviceEvents::wait`].
 pub mod events {
     pub use crate::sys::wait::Waker;

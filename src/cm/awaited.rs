@@ -200,7 +200,7 @@ impl AsyncEventChannel {
     /// Cancel safe at any point: a request is taken only when it is returned.
     ///
     /// # Errors
-    /// [`Cm`](crate::ErrorKind::Cm) if the device is being removed, also from later calls.
+    /// [`Cm`](crate::ErrorKind::Cm) if the device is being removed; later calls return it too.
     /// Otherwise as for [`next`](Self::next).
     pub async fn request<PS: PortSpace>(
         &mut self,
@@ -252,8 +252,8 @@ impl AsyncEventChannel {
         Ok(())
     }
 
-    /// Keeps an event for a later call that looks for it. Removes events of ids that are gone
-    /// before it grows the buffer.
+    /// Keeps an event for a later call that looks for it. Before growing the buffer, removes the
+    /// events of ids that no longer exist.
     fn keep(&mut self, event: Event) {
         if self.order.len() == self.order.capacity() {
             self.kept.retain(|_, event| !event.is_of_none());

@@ -188,7 +188,7 @@ impl<S: CmState> CmId<Tcp, S, OnChannel> {
 }
 
 impl<P: Profile, M: Mode> Pending<P, M> {
-    /// The id. Its [`key`](CmId::key) is the key of the event.
+    /// The id. The event for this connection carries its [`key`](CmId::key).
     pub fn id(&self) -> &CmId<Tcp, Connecting, M> {
         &self.id
     }

@@ -141,8 +141,8 @@ impl Event {
         EventKind::from_c(self.copied.event)
     }
 
-    /// 0, a negative errno, for [`EventKind::Rejected`] the peer's reason, or for
-    /// [`EventKind::User`] the value that was written.
+    /// 0 or a negative errno; for [`EventKind::Rejected`], the peer's reason; for
+    /// [`EventKind::User`], the value that was written.
     pub fn status(&self) -> i32 {
         self.copied.status
     }

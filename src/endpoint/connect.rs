@@ -118,8 +118,8 @@ impl<P: Profile> RcConnector<P> {
     /// Exchanges endpoints over `stream` and connects, within `timeout`, while the peer does the
     /// same. Returns the queue pair in RTS, and the peer's endpoint.
     ///
-    /// When it returns, the peer is ready to receive too. It reads nothing after the peer's last
-    /// message, so the stream can be used further. A slow, silent or malicious peer cannot delay
+    /// When it returns, the peer is ready to receive too. The call reads nothing after the peer's
+    /// last message, so the stream can still be used. A slow, silent or malicious peer cannot delay
     /// the call beyond `timeout`, plus up to 10 ms to notify the peer of a failure. `Duration::MAX`
     /// waits forever.
     ///
@@ -129,7 +129,8 @@ impl<P: Profile> RcConnector<P> {
     /// - [`Exchange`](ConnectError::Exchange): the peer's endpoint or last message did not arrive
     ///   in time.
     /// - [`PeerRefused`](ConnectError::PeerRefused): the peer will not connect.
-    /// - [`NoVerdict`](ConnectError::NoVerdict): the peer's last message is unknown.
+    /// - [`NoVerdict`](ConnectError::NoVerdict): the peer's last message is neither "ready" nor
+    ///   "refused".
     /// - Otherwise as for [`connect_to`](Self::connect_to).
     #[allow(clippy::type_complexity)] // shows what is returned
     pub fn connect<S: Timed + ?Sized>(

@@ -129,8 +129,8 @@ pub enum Service {
 
 /// The description of a queue pair, and of the regions that the peer can access.
 ///
-/// [`to_bytes`](Self::to_bytes) and [`from_bytes`](Self::from_bytes) transfer it unchanged, however
-/// it was made.
+/// [`to_bytes`](Self::to_bytes) and [`from_bytes`](Self::from_bytes) preserve every field,
+/// whichever function created the endpoint.
 ///
 /// ```
 /// use proverbs::{device::GidKind, endpoint::*, loopback::Fabric, prelude::*};

@@ -104,8 +104,8 @@ impl<E: Entry> Ring<E> {
         self.state.room = if is_known { fits as i32 } else { 0 };
     }
 
-    /// Claims the entries that are missing for `n` work requests, if the ring takes entries as it
-    /// posts.
+    /// Claims the missing completion queue entries for `n` work requests, if each post of this ring
+    /// claims its entries.
     fn reserve(&self, n: u32) -> bool {
         self.state.claims().inspect(|claims| claims.claim_kept());
         self.state.claim(n.saturating_sub(self.held()))

@@ -20,7 +20,7 @@ profile! {
     pub Spreading { posting: crate::ext::extended_posting::ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 32 }
 }
 
-/// Two SRD queue pairs on their own fabric, which can reach each other: see [`srd_pair`].
+/// Two SRD queue pairs that can reach each other, on their own fabric: see [`srd_pair`].
 pub struct SrdPair {
     /// The fabric, to [inject](Fabric::inject) faults or open more devices.
     pub fabric: Fabric,

@@ -2,7 +2,7 @@
 //!
 //! # Why a frozen buffer is returned once
 //!
-//! The buffer's own handle is given up and kept as the address of its header, which counts the
+//! `freeze` forgets the buffer's own handle and keeps the address of its header, which counts the
 //! shares (`Link`). Each share is counted from before it is created until it is dropped. (Shares
 //! that are created together are counted by one store, before any of them is handed out.) The last
 //! share recreates the buffer's own handle. It read a count of one, so no other share is left, and

@@ -61,7 +61,7 @@ impl HeaderSlab {
         self.free_list.take_later(|| Some(self.grow())).expect("there is one, or it was just made")
     }
 
-    /// Like `take`, but takes `n` headers, at least one, which are linked.
+    /// Like `take`, but takes a linked chain of `n` headers. `n` is at least 1.
     #[inline(always)]
     pub fn take_chain(&self, n: usize) -> NonNull<Header> {
         self.free_list.take_chain(n).unwrap_or_else(|| self.take_chain_later(n))

@@ -167,7 +167,7 @@ impl OwningHandle {
         unsafe { &*self.header().slab.cast() }
     }
 
-    /// The user's number.
+    /// The number that the program set with `set_id`.
     pub fn id(&self) -> u64 {
         self.at().id.get()
     }

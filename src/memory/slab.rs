@@ -224,7 +224,7 @@ impl<C> Slab<C> {
         self.whole_again(&self.slots[self.index(slot)])
     }
 
-    /// Restores the capacity and length of a slot of a pool that was just taken.
+    /// Restores the capacity and length of a pool slot that was just taken.
     #[inline(always)]
     fn whole_again<'a>(&'a self, slot: &'a Slot<C>) -> Option<&'a Slot<C>> {
         /// Widens a buffer that was narrowed.
@@ -275,8 +275,9 @@ impl<C> Slab<C> {
         Some(lock(&self.arena.as_ref()?.blocks))
     }
 
-    /// The blocks of an arena, after the bytes of dropped buffers were freed and merged. Buffers
-    /// that ended queues still owned are returned first. A pool has no blocks, but searches too.
+    /// Frees and merges the bytes of dropped buffers, and returns the blocks of the arena. First
+    /// returns the buffers still owned by queues that have ended. For a pool it does this search
+    /// too, but returns `None`.
     pub fn merged(&self) -> Option<MutexGuard<'_, Blocks>> {
         let _ = self.search();
         let mut blocks = self.blocks()?;

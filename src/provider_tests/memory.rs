@@ -206,9 +206,7 @@ fn a_dma_buf_reaches_c_as_it_is() {
     ANSWER.set(libc::EINVAL);
     let refused = pd.register_dmabuf::<RemoteRead>(dmabuf()).unwrap_err();
     let text = refused.to_string();
-    assert!(
-        text.ends_with("; not all of it is in the dma-buf, or the descriptor is not a dma-buf)")
-    );
+    assert!(text.ends_with("; the range exceeds the dma-buf, or the descriptor is not a dma-buf)"));
     seen();
     unsafe { replace_for_test(Symbols::default()) };
     let refused = pd.register_dmabuf::<RemoteRead>(dmabuf()).unwrap_err();

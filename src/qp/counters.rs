@@ -1,4 +1,4 @@
-//! The counts of a queue pair for an operator.
+//! The counters of a queue pair, for monitoring.
 
 use super::QueuePair;
 use crate::in_flight::InFlight;

@@ -1,4 +1,4 @@
-//! The ports of a transition: the longest message of each, and an alternate path.
+//! Checks of a transition that depend on its ports: the longest message, and an alternate path.
 
 use crate::device::{Context, DeviceCap, Protocol};
 use crate::profile::Profile;

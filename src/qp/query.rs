@@ -66,7 +66,7 @@ impl<P: Profile> Core<P> {
             return Ok(attr);
         }
         let is = attr.state.map_or("an unknown state", QpState::name);
-        Err(Error::os("ibv_query_qp", libc::EINVAL, format!("it is in {is}")))
+        Err(Error::os("ibv_query_qp", libc::EINVAL, format!("the queue pair is in {is}")))
     }
 }
 

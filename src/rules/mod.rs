@@ -143,7 +143,7 @@ impl TakesDestinations for Ud {}
 /// ([R26.1](crate::guide::rules#r26-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a work request on a `{Self}` queue pair names no shared receive queue",
+    message = "a work request on a `{Self}` queue pair cannot name a shared receive queue",
     label = "leave `.to_srq(..)` out: it is for XRC only",
     note = "on RC, UC and UD the peer's queue pair decides where its receives come from"
 )]

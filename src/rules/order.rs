@@ -1,4 +1,5 @@
-//! The rules of transports that keep order (R27). `ext::srd` has the rows of SRD, which does not.
+//! The rules of transports that keep order (R27). `ext::srd` has the impls for SRD, which does not
+//! keep order.
 
 use crate::profile::{OrdinaryPosting, Posting};
 use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};

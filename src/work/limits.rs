@@ -133,7 +133,7 @@ impl<const N: usize, const M: usize> InlineWithin<N, M> for Within {}
 
 /// The result, with a message ([R9.9](crate::guide::rules#r9-9)).
 #[diagnostic::on_unimplemented(
-    message = "a receive of a shared receive queue needs a buffer, and this array has none",
+    message = "a receive on a shared receive queue needs a buffer, but this array does not contain one",
     label = "needs a buffer of the queue's pool",
     note = "the number of buffers in its pool limits the receives of a shared receive queue: post at least one `Buf`"
 )]

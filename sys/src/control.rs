@@ -48,7 +48,8 @@ pub enum Holds {
     Open,
     /// Buffers, each of which belongs to the device or to the program, whatever words they share.
     Buffers,
-    /// Bytes that the program accesses in its own ways (`memory::exact`).
+    /// Bytes that the program may access by any means, not only through this crate
+    /// (`memory::exact`).
     Opaque,
 }
 

@@ -11,11 +11,12 @@ use crate::absence::{self, Wanted};
 use crate::events::{eventfd, wait_readable, watching};
 use crate::terms::error::Error;
 
-/// Ends a sleep from another thread, or from this one before it begins (eventfd(2)): in the calls
-/// `wait_or_woken` of [`CompletionChannel`], [`DeviceEvents`] and [`cm::EventChannel`], and in
-/// [`events::wait`].
+/// Wakes a thread that sleeps in `wait_or_woken` of [`CompletionChannel`], [`DeviceEvents`] or
+/// [`cm::EventChannel`], or in [`events::wait`] (eventfd(2)). A wake that comes earlier ends the
+/// next sleep.
 ///
-/// Clones are one waker. A wake carries no data: the program passes that in a channel or a flag.
+/// All clones are the same waker. A wake carries no data: pass the data through a channel or a
+/// flag.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -39,7 +40,7 @@ use crate::terms::error::Error;
 ///     }
 /// });
 /// orders.send("stop")?;
-/// waker.wake(); // after what it is about was said
+/// waker.wake(); // after the message was sent
 /// sleeper.join().expect("no panic")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

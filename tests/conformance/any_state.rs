@@ -205,7 +205,7 @@ fn datagrams_in_place() {
     assert!(qp.to_sqe().unwrap_err().to_string().contains("the transition starts in RTS"));
     qp.modify(UdRtr::default()).unwrap();
     qp.modify(UdRts::new(Psn::new(1).unwrap())).unwrap();
-    assert!(qp.to_sqe().unwrap_err().to_string().contains("it is in RTS"));
+    assert!(qp.to_sqe().unwrap_err().to_string().contains("the queue pair is in RTS"));
     assert_eq!((qp.state(), qp.query().unwrap().qkey), (QpState::Rts, QKEY));
     qp.reset().unwrap();
     assert!(format!("{qp:?}").contains("Reset"), "{qp:?}");

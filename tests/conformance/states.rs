@@ -96,7 +96,7 @@ fn uc_makes_every_transition() {
     assert_eq!((state(&qp), qp.query().unwrap().access), (QpState::Sqd, access));
     let qp = qp.modify(UcReturn::default()).unwrap();
     let refused = qp.into_sqe().unwrap_err();
-    let text = "ibv_query_qp: EINVAL: Invalid argument (it is in RTS)";
+    let text = "ibv_query_qp: EINVAL: Invalid argument (the queue pair is in RTS)";
     assert_eq!(said(&refused), text);
     let qp = refused.into_object().reset().unwrap();
     assert_eq!(state(&qp), QpState::Reset);

@@ -194,6 +194,6 @@ fn a_working_send_queue_is_not_in_sqe() {
     fails_on!(Iwarp, "R24.2");
     let Pair { a, .. } = Pair::<Ud>::new();
     let refused = a.into_sqe().unwrap_err();
-    assert_eq!(said(&refused), "ibv_query_qp: EINVAL: Invalid argument (it is in RTS)");
+    assert_eq!(said(&refused), "ibv_query_qp: EINVAL: Invalid argument (the queue pair is in RTS)");
     assert_eq!(refused.into_object().query().unwrap().state, Some(QpState::Rts));
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask test loom`: runs the models of the protocols between threads, in many orders, and
 //! at night in all. They are the modules `loom_tests`. With `--cfg loom`, `sys/src/sync.rs` has
-//! loom's atomics and locks. A file with an atomic or a lock names the file with its model in a
-//! line that begins with `// Model: `, or gives the reason in a line that begins with `// No model: `.
+//! loom's atomics and locks. A file with an atomic or a lock names its model in a line `// Model:
+//! FILE`, or gives the reason in a line `// No model: REASON`.
 
 use std::ffi::OsStr;
 

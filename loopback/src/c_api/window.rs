@@ -67,7 +67,7 @@ pub(super) unsafe extern "C" fn bind_mw(
     let operands = unsafe { bind(qp, mw, rkey, &bind_info) };
     let post = |state: &mut State, number| {
         if bind_info.mr.is_null() && state.habits.is_rxe() {
-            broken("librxe reads the region's key even when it binds to nothing");
+            broken("librxe reads the key of `bind_info.mr`, even to unbind");
         }
         if is_strange {
             return Err(libc::EPERM);

@@ -22,7 +22,7 @@ use proverbs_sys::types::{ibv_wc_opcode as opcode, ibv_wc_status as status};
 /// `slid` of an arrival from a device that no address handle leads to.
 const UNKNOWN: u16 = 0xffff;
 
-/// One in `HELD` sends is delayed, and for at most this many runs.
+/// One in `HELD` sends is delayed, for at most `RUNS` runs.
 const HELD: u32 = 3;
 const RUNS: u32 = 3;
 impl State {

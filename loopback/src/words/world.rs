@@ -85,7 +85,8 @@ pub enum Grants {
     Exactly,
     /// Half as much again plus one, or the device's maximum, as the manual pages allow.
     More,
-    /// One less for this limit, and the others as requested. No device should do this.
+    /// One less than requested for this capacity, and the others as requested. No device should do
+    /// this.
     LessOf(Capacity),
 }
 

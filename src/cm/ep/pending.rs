@@ -1,4 +1,4 @@
-//! Steps in progress of endpoints on a channel.
+//! Endpoints on a channel with a step in progress.
 
 use super::{Ep, Rest};
 use crate::cm::accept::{Accepted, NotAccepted};

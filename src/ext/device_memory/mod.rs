@@ -372,7 +372,7 @@ impl ProtectionDomain {
             libc::ENOSYS => "this libibverbs is older than rdma-core 34".into(),
             libc::EOPNOTSUPP => format!("{} does not support dma-bufs", self.context().name()),
             libc::EINVAL => {
-                let why = "not all of it is in the dma-buf, or the descriptor is not a dma-buf";
+                let why = "the range exceeds the dma-buf, or the descriptor is not a dma-buf";
                 let asked = format!("{}; {why}", dmabuf.asked(access));
                 return Error::os(REGISTER_DMABUF, errno, asked);
             }

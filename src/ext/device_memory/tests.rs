@@ -218,7 +218,7 @@ fn what_is_no_dma_buf_comes_back() {
     refused(part(memfd(4096), 4096, 1, 0), libc::EINVAL);
     let text = refused(part(memfd(4096), 1 << 60, 1, 0), libc::EINVAL);
     assert!(
-        text.ends_with("; not all of it is in the dma-buf, or the descriptor is not a dma-buf)"),
+        text.ends_with("; the range exceeds the dma-buf, or the descriptor is not a dma-buf)"),
         "{text}"
     );
     let text = refused(part(memfd(4096), 8, 8, 16), libc::EINVAL);

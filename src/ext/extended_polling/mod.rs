@@ -175,7 +175,7 @@ unsafe fn with_fields<'cq, F, E: Owned>(
     (completion, fields)
 }
 
-/// The completions of a [`CqBuilder`]'s queue also have the fields `F`.
+/// Marks a [`CqBuilder`] whose queue adds the fields `F` to each completion.
 #[doc(hidden)]
 pub struct Fields<F>(PhantomData<F>);
 

@@ -53,9 +53,9 @@ impl Send {
         inline(Send, InlineSlice(bytes), Use::Send)
     }
 
-    /// Sends a copy of `slices`, one after the other, made during the post, such as a header and a
-    /// body. Each slice takes an element, so there are at most `max_send_sge` of the profile
-    /// ([R3.1](crate::guide::rules#r3-1)).
+    /// Sends several slices, such as a header and a body, as one message. The post copies them in
+    /// order. Each slice counts as one element, so there can be at most as many as the profile's
+    /// `max_send_sge` ([R3.1](crate::guide::rules#r3-1)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

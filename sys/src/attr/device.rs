@@ -312,7 +312,7 @@ decoded_enum! {
         /// One without a name in verbs.
         #[doc(alias = "IBV_NODE_UNSPECIFIED")]
         Unspecified = 7,
-        /// One that this crate does not know.
+        /// A node type that this crate does not know.
         #[doc(alias = "IBV_NODE_UNKNOWN")]
         Unknown = -1,
     }

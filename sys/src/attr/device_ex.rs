@@ -33,7 +33,7 @@ decoded! {
         pub device: DeviceAttr = DeviceAttr::from_c(&c.orig_attr),
         /// On-demand paging.
         pub odp: OdpCaps = OdpCaps::from_c(c),
-        /// The bits of completion timestamps; 0 if there are none.
+        /// The valid bits of completion timestamps; 0 if timestamps are not supported.
         pub completion_timestamp_mask: u64 = c.completion_timestamp_mask,
         /// Frequency of the device's clock, kHz; 0 if it has none.
         pub hca_core_clock: u64 = c.hca_core_clock,

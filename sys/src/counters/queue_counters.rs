@@ -423,9 +423,9 @@ impl Quiet {
         behind.checked_sub(1).is_some_and(|at| self.orphaned[at].has(counter))
     }
 
-    /// The only protection domain from which they may have buffers, or `None` if there may be
-    /// several. (A list that was forgotten during a panic may contain buffers of any domain, which
-    /// were not checked yet.)
+    /// The protection domain of all buffers that these queues may own, or `None` if there may be
+    /// several. (A list that was forgotten during a panic may contain buffers of any domain,
+    /// because they were not checked yet.)
     pub fn domain(&self) -> Option<u32> {
         let first = self.orphaned.first()?.pd;
         let is_only = |counters: &Arc<QueueCounters>| counters.pd == first && !counters.has_lists();

@@ -180,7 +180,7 @@ impl Map {
         }
     }
 
-    /// Does the same with mlock(2): locked pages are populated, too.
+    /// Does the same with mlock(2), which populates the pages that it locks.
     fn populate_by_locks(&self) -> Result<(), Error> {
         self.lock()?;
         // SAFETY: this value owns the mapping, and unlocking changes no contents.

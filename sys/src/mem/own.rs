@@ -1,4 +1,4 @@
-//! Memory of a program, which a device may access: what a type must guarantee for it.
+//! Memory of the program that a device may access, and what its type must guarantee.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;

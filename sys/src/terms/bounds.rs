@@ -66,7 +66,8 @@ impl std::fmt::Display for OutOfBounds {
 impl std::error::Error for OutOfBounds {}
 
 impl Container {
-    /// Returns the start and end of a range, within `available` bytes of this kind.
+    /// Returns the start and end of `range`, or an error if it exceeds the `available` bytes of
+    /// this container.
     #[doc(hidden)]
     pub fn range(
         self,

@@ -173,7 +173,7 @@ pub enum PostErrorKind {
     },
 }
 
-/// A group of reasons why posts are rejected ([`PostErrorKind::group`]), for counts.
+/// A group of reasons why posts are rejected ([`PostErrorKind::group`]), as used by the counters.
 ///
 /// [`PostErrorKind::group`]:
 /// https://docs.rs/proverbs/latest/proverbs/post/enum.PostErrorKind.html#method.group

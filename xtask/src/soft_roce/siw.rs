@@ -61,10 +61,11 @@ fn build(release: &str, work: &Path, root: &Path) -> Result<()> {
     cmd!(sh::here(), "tar -C {work} -xf {tar} {inside}").step("Unpacking siw's source")?;
     let (tree, module) = (src.join(&headers), work.join(inside));
     // The tree's own Makefile names the installed location of the other headers. These packages do
-    // not contain the kernel's debugging information, so none is generated for the module.
+    // not contain the kernel's debugging information, so none is generated for the module. The
+    // kernel may have been built with a newer gcc, which has an option for alignment.
     let makefile = src.join(common).join("Makefile");
     let make = cmd!(sh::here(), "make -C {tree} -f {makefile} M={module} CC=gcc CONFIG_RDMA_SIW=m");
-    make.arg("modules").step("Building siw")?;
+    make.args(["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "modules"]).step("Building siw")?;
     let built = module.join("siw.ko");
     std::fs::copy(&built, root.join("siw.ko"))
         .with_context(|| format!("cannot copy {}", built.display()))?;
