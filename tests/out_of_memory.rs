@@ -87,6 +87,6 @@ fn a_constructor_without_memory_returns_an_error() {
         "{error:?}"
     );
     // Refused objects have returned their memory.
-    let pool = pd.create_pool(1 << 16, 4096).unwrap();
-    assert_eq!(pool.available(), 1 << 16);
+    let pool = pd.create_pool(1 << 12, 1 << 16).unwrap();
+    assert_eq!(pool.available(), 1 << 12);
 }

@@ -364,7 +364,7 @@ fn bindings() -> Result<()> {
     with_newest.extend(headers.map(|headers| ("PROVERBS_HEADERS", headers)));
     let names = [&suites("c_names")[..], &["--", "--include-ignored"]].concat();
     cargo::run_with(&names, &with_newest)?;
-    cargo::run_with(&[&RDMA_SYS[..], &agreement].concat(), &with_newest)?;
+    cargo::run_with(&[&RDMA_SYS[..], &["-p", "proverbs-sys"], &agreement].concat(), &with_newest)?;
     cargo::run_with(&[&RDMA_SYS[..], &["--test", "raw"]].concat(), &env)?;
     cargo::run_with(&[&RDMA_SYS[..], &["--doc", "AsRaw"]].concat(), &env)
 }
