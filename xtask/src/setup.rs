@@ -48,7 +48,7 @@ impl Group {
                  ibverbs-utils rdmacm-utils perftest strace"
             }
             // The tool with which newer kernels generate type information.
-            Self::Module => "gcc make pahole",
+            Self::Module => "gcc make patchelf",
             Self::Valgrind => "valgrind clang binutils",
             Self::Node => "nodejs",
             Self::Fuzz => "g++",

@@ -53,19 +53,25 @@ fn build(release: &str, work: &Path, root: &Path) -> Result<()> {
     let upstream = version.rsplit_once('-').map_or(&*version, |(upstream, _)| upstream);
     let packages = [&headers, &common, &kbuild, &source].map(|name| format!("{name}={upstream}*"));
     let unpacked = work.join("unpacked");
-    lists.unpack(&packages, work, &unpacked)?;
+    lists.unpack(&[&packages[..], &["libc6/sid".to_owned()]].concat(), work, &unpacked)?;
 
     let src = unpacked.join("usr/src");
     let tar = src.join(format!("{source}.tar.xz"));
     let inside = format!("{source}/{SOURCE}");
     cmd!(sh::here(), "tar -C {work} -xf {tar} {inside}").step("Unpacking siw's source")?;
     let (tree, module) = (src.join(&headers), work.join(inside));
+    // A kernel from a newer Debian has programs that need a newer C library, and options of a newer
+    // gcc and pahole, which are off.
+    let libc = unpacked.join("usr/lib/x86_64-linux-gnu");
+    let run = "for file in tools/objtool/*.real-* scripts/mod/*.real-*; do [ ! -e $file ] || patchelf \
+               --set-interpreter $0/ld-linux-x86-64.so.2 --set-rpath $0:/lib/x86_64-linux-gnu $file; done";
+    cmd!(sh::at(&tree), "sh -c {run} {libc}").run()?;
     // The tree's own Makefile names the installed location of the other headers. These packages do
-    // not contain the kernel's debugging information, so none is generated for the module. The
-    // kernel may have been built with a newer gcc, which has an option for alignment.
+    // not contain the kernel's debugging information, so none is generated for the module.
     let makefile = src.join(common).join("Makefile");
+    let off = "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT= CONFIG_DEBUG_INFO_BTF_MODULES=".split(' ');
     let make = cmd!(sh::here(), "make -C {tree} -f {makefile} M={module} CC=gcc CONFIG_RDMA_SIW=m");
-    make.args(["CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "modules"]).step("Building siw")?;
+    make.args(off).arg("modules").step("Building siw")?;
     let built = module.join("siw.ko");
     std::fs::copy(&built, root.join("siw.ko"))
         .with_context(|| format!("cannot copy {}", built.display()))?;
