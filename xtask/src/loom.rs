@@ -53,15 +53,14 @@ fn check_protocols() -> Result<()> {
     Ok(())
 }
 
-/// Checks that every protocol has a model, and runs all models, with at most `preemptions` each.
+/// Checks that every protocol has a model, and runs all models, with at most `most` preemptions.
 /// Two models have so many orders that all of them take four minutes of processor time; with three
 /// preemptions, all models take 20 seconds. (Without optimization, ten times as long.)
-pub fn check(preemptions: Option<&str>) -> Result<()> {
+pub fn check(most: Option<&str>) -> Result<()> {
     check_protocols()?;
-    let target = paths::below_target("loom")?;
-    let mut env =
-        vec![("RUSTFLAGS", OsStr::new("--cfg loom")), ("CARGO_TARGET_DIR", target.as_os_str())];
-    env.extend(preemptions.map(|most| ("LOOM_MAX_PREEMPTIONS", OsStr::new(most))));
+    let dir = paths::below_target("loom")?;
+    let mut env = vec![("RUSTFLAGS", "--cfg loom".as_ref()), ("CARGO_TARGET_DIR", dir.as_os_str())];
+    env.extend(most.map(|most| ("LOOM_MAX_PREEMPTIONS", OsStr::new(most))));
     let packages = ["--package", "proverbs-sys", "--package", "proverbs", "--lib"];
     let args = ["--quiet", "--release", "--no-default-features", "--features", "cm"];
     cargo::run_with(&[&["test"], &packages[..], &args, &["loom_tests::"]].concat(), &env)

@@ -13,8 +13,7 @@ use crate::{cargo, paths, toolchain};
 /// dependencies
 #[derive(clap::Args)]
 pub struct Package {
-    /// Also build the packed crates, and the examples with the oldest supported Rust. Takes
-    /// minutes.
+    /// Also build the packed crates, and a new crate that depends on them. Takes minutes.
     #[arg(long)]
     verify: bool,
     /// Check the dependencies against deny.toml: licences, bans, sources, advisories. Installs
@@ -26,7 +25,6 @@ pub struct Package {
 impl Package {
     pub fn run(&self) -> Result<()> {
         package(self.verify)?;
-        self.verify.then(|| with_oldest(&["--examples"])).transpose()?;
         if self.policy {
             setup::cargo_tool("deny")?;
             cargo::run(&["deny", "--workspace", "check"]).next(
@@ -106,21 +104,16 @@ fn main() {
 /// The published crates.
 const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros", "proverbs"];
 
-/// Compiles the workspace with the oldest supported Rust, which also builds the demo, because
-/// Debian's cargo has this version.
-fn with_oldest(more: &[&str]) -> Result<()> {
-    // For rustup, 1.85 is a channel that follows 1.85.1 and so on.
-    let with = concat!("+", env!("CARGO_PKG_RUST_VERSION"), ".0");
-    toolchain::ensure(&with[1..], &[])?;
-    let check = [with, "check", "--workspace", "--lib", "--bins", "--features", FEATURES];
-    cargo::run(&[&check[..], more].concat())
-}
-
-/// Compiles the crates with the oldest supported Rust, and for other systems. The examples are
-/// compiled at night, because their dependencies take longer than the crates.
+/// Compiles the crate with the oldest supported Rust, and for other systems.
 pub fn anywhere() -> Result<()> {
     setup::ensure(&[Group::Build, Group::Musl])?;
-    with_oldest(&[])?;
+    // For rustup, 1.85 is a channel that follows 1.85.1 and so on.
+    let oldest = concat!(env!("CARGO_PKG_RUST_VERSION"), ".0");
+    toolchain::ensure(oldest, &[])?;
+    let with = format!("+{oldest}");
+    // This toolchain also builds the demo, because Debian's cargo has this version.
+    let check = ["check", "--workspace", "--lib", "--bins", "--examples", "--features", FEATURES];
+    cargo::run(&[&[with.as_str()], &check[..]].concat())?;
     targets()?;
     without_libraries()
 }
@@ -176,18 +169,23 @@ pub fn musl() -> Result<()> {
     cargo::run_with(&[&test[..], &SUITES].concat(), &dynamic_musl()?)
 }
 
-/// A static program for musl runs on the loopback device, and a target that is not 64-bit Linux
-/// fails with one error.
+/// A static and a dynamic program for musl run on the loopback device, and a target that is not
+/// 64-bit Linux fails with one error.
 fn targets() -> Result<()> {
     const OTHERS: [&str; 2] = ["x86_64-pc-windows-gnu", "i686-unknown-linux-gnu"];
     cmd!(sh::here(), "rustup target add {MUSL} {OTHERS...}")
         .step("Installing the standard library of targets")?;
     let demo = ["run", "--quiet", "--target", MUSL, "--package", "demo", "--bin", "first_steps"];
-    let said = cargo::cargo(&demo)?.text()?;
-    ensure!(said.contains("this program is linked statically"), "{MUSL}: {said}");
-    println!("{MUSL}: {}", said.lines().next().unwrap_or_default());
+    let reasons = ["this program is linked statically", "Error loading shared library"];
+    for (reason, env) in reasons.into_iter().zip([vec![], dynamic_musl()?.to_vec()]) {
+        let said = cargo::cargo(&demo)?.envs(env).text()?;
+        let first = said.lines().next().unwrap_or_default();
+        ensure!(first.contains(reason), "{MUSL}: {said}");
+        println!("{MUSL}: {first}");
+    }
     for target in OTHERS {
-        let (_, said) = cargo::cargo(&["check", "--target", target])?.capture()?;
+        let check = ["check", "--target", target, "--features", FEATURES];
+        let (_, said) = cargo::cargo(&check)?.capture()?;
         let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error")).collect();
         let [error, "error: build script logged errors"] = errors[..] else {
             bail!("{target}: expected one error:\n{said}");

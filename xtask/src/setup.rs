@@ -47,7 +47,7 @@ impl Group {
                 "debian-archive-keyring qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
                  ibverbs-utils rdmacm-utils perftest strace"
             }
-            // The tool with which newer kernels generate type information.
+            // patchelf selects a C library for the scripts of newer kernels.
             Self::Module => "gcc make patchelf",
             Self::Valgrind => "valgrind clang binutils",
             Self::Node => "nodejs",

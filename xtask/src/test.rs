@@ -217,8 +217,8 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Clippy => {
             clippy()?;
             // Code that is unused without a feature causes a warning. The last features only add
-            // waits, impls and events.
-            let alone = ["", "cm", "loopback", "tokio,serde,zerocopy,anyhow,eyre,tracing"];
+            // impls and events.
+            let alone = ["", "cm", "loopback", "tokio", "serde,zerocopy,anyhow,eyre,tracing"];
             for features in alone {
                 let alone = ["clippy", "--no-default-features", "--features", features];
                 cargo::run(&[&alone[..], &["--", "-D", "warnings"]].concat())?;
@@ -238,8 +238,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Anywhere => release::anywhere(),
         Part::Ui => cargo::run(&suites("ui")),
         Part::Rules => cargo::run(&suites("rules truth_table")),
-        Part::Loom => loom::check(Some("3")),
-        Part::LoomWhole => loom::check(None),
+        Part::Loom | Part::LoomWhole => loom::check((part == Part::Loom).then_some("3")),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => {
             overhead::gate()?;
