@@ -41,7 +41,7 @@ struct Busy {
 
 /// The depth of the queue pair that comes and goes.
 const DEPTH: Depth = Depth { send: 2, recv: 3 };
-const LIVES: usize = if cfg!(miri) { 3 } else { 300 };
+const LIVES: usize = if cfg!(miri) { 3 } else { 100 };
 /// A load that fills every poll, even after half of it was polled.
 const HEAVY: usize = if cfg!(miri) { 24 } else { 40 };
 
