@@ -180,8 +180,7 @@ mod tests {
     }
 
     fn cases() -> ProptestConfig {
-        let cases = if cfg!(miri) { 4 } else { 2048 };
-        ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+        ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() }
     }
 
     proptest! {
@@ -192,6 +191,7 @@ mod tests {
         /// 20 undefined bytes before an IPv4 header are never taken for an IPv6 header.
         /// Proves R5.11.
         #[test]
+        #[cfg_attr(miri, ignore = "only arithmetic, and proptest is slow")]
         fn garbage_before_an_ipv4_header_is_nothing(
             mut before: [u8; 20],
             looks_like_ipv6: bool,
@@ -210,6 +210,7 @@ mod tests {
         /// An IPv6 address that looks like the beginning of an IPv4 header stays one.
         /// Proves R5.11.
         #[test]
+        #[cfg_attr(miri, ignore = "only arithmetic, and proptest is slow")]
         fn an_ipv6_header_is_not_taken_for_ipv4(mut bytes: [u8; 20], mut end: [u8; 20], like_v4: bool) {
             bytes[0] = 0x60 | bytes[0] & 15;
             if like_v4 {

@@ -55,7 +55,7 @@ fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, I
         let mut it = Alone::<P>::new();
         let region = it.pd.register::<RemoteWrite>(64).unwrap();
         let to = region.remote().write();
-        for _ in 0..if cfg!(miri) { 5 } else { 40 } {
+        for _ in 0..if cfg!(miri) { 2 } else { 40 } {
             let bufs = it.bufs(8);
             let mut slots = SendSlots::<8>::new();
             let mut list = it.qp.send_list(&mut slots);
