@@ -21,12 +21,13 @@ const TIMED_OUT: i32 = 124;
 /// K turns, which repeat after K nights.
 type Part = (&'static str, &'static str);
 
-const PARTS: [Part; 31] = [
+const PARTS: [Part; 32] = [
     ("interop", "test interop"),
     ("kernels-host", "test kernels --library host"),
     ("kernels-newest", "test kernels --library newest"),
     ("siw", "test siw"),
     ("rdma-sys", "test rdma-sys"),
+    ("overhead", "overhead"),
     ("loom", "test loom-whole"),
     ("aarch64", "test aarch64"),
     ("musl", "test musl"),

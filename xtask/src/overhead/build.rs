@@ -16,7 +16,9 @@ const FLAGS: &str = "-std=gnu11 -Wall -Wextra -fPIC -shared -fomit-frame-pointer
 /// stosq`, whose iterations callgrind counts.
 const GCC: [&str; 2] = ["-fno-ipa-icf", "-mstringop-strategy=unrolled_loop"];
 
-const LEVELS: [&str; 2] = ["-O2", "-O3"];
+/// The compilers of the twins.
+pub const COMPILERS: [(&str, &str); 4] =
+    [("gcc", "-O2"), ("gcc", "-O3"), ("clang", "-O2"), ("clang", "-O3")];
 
 /// The shared objects.
 pub struct Twins {
@@ -35,21 +37,18 @@ pub fn versions() -> Result<Vec<String>> {
     Ok(vec![format!("rustc {rustc}"), format!("gcc {gcc}"), format!("clang {clang}")])
 }
 
-/// Builds the stub and the twins.
-pub fn twins() -> Result<Twins> {
+/// Builds the stub, and the twins with these compilers.
+pub fn twins(compilers: &[(&str, &str)]) -> Result<Twins> {
     let out = paths::below_target("overhead")?;
     let c = paths::workspace().join("benches/c");
     let mut sources: Vec<String> = paths::names(&c).filter(|name| name.ends_with(".c")).collect();
     sources.sort_unstable();
     let stub = stub()?;
     let mut objects = Vec::new();
-    for compiler in ["gcc", "clang"] {
-        for level in LEVELS {
-            let name = format!("{compiler} {level}");
-            let file = out.join(format!("twins-{compiler}{level}.so"));
-            compile(compiler, level, &sources, &file)?;
-            objects.push((name, file));
-        }
+    for (compiler, level) in compilers {
+        let file = out.join(format!("twins-{compiler}{level}.so"));
+        compile(compiler, level, &sources, &file)?;
+        objects.push((format!("{compiler} {level}"), file));
     }
     Ok(Twins { stub, objects })
 }
