@@ -13,7 +13,8 @@ use crate::{cargo, paths, toolchain};
 /// dependencies
 #[derive(clap::Args)]
 pub struct Package {
-    /// Also build the packed crates, and a new crate that depends on them. Takes minutes.
+    /// Also build the packed crates, and the examples with the oldest supported Rust. Takes
+    /// minutes.
     #[arg(long)]
     verify: bool,
     /// Check the dependencies against deny.toml: licences, bans, sources, advisories. Installs
@@ -25,6 +26,7 @@ pub struct Package {
 impl Package {
     pub fn run(&self) -> Result<()> {
         package(self.verify)?;
+        self.verify.then(|| with_oldest(&["--examples"])).transpose()?;
         if self.policy {
             setup::cargo_tool("deny")?;
             cargo::run(&["deny", "--workspace", "check"]).next(
@@ -104,16 +106,20 @@ fn main() {
 /// The published crates.
 const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros", "proverbs"];
 
-/// Compiles the crate with the oldest supported Rust, and for other systems.
+/// Compiles the workspace with the oldest supported Rust, also the demo, because Debian's cargo has
+/// this version.
+fn with_oldest(more: &[&str]) -> Result<()> {
+    // For rustup, 1.85 is a channel that follows 1.85.1 and so on.
+    let with = concat!("+", env!("CARGO_PKG_RUST_VERSION"), ".0");
+    toolchain::ensure(&with[1..], &[])?;
+    cargo::run(&[&[with, "check", "--workspace", "--features", FEATURES][..], more].concat())
+}
+
+/// Compiles the crates with the oldest supported Rust, and for other systems. The examples are
+/// compiled at night, because their dependencies take longer than the crates.
 pub fn anywhere() -> Result<()> {
     setup::ensure(&[Group::Build, Group::Musl])?;
-    // For rustup, 1.85 is a channel that follows 1.85.1 and so on.
-    let oldest = concat!(env!("CARGO_PKG_RUST_VERSION"), ".0");
-    toolchain::ensure(oldest, &[])?;
-    let with = format!("+{oldest}");
-    // This toolchain also builds the demo, because Debian's cargo has this version.
-    let check = ["check", "--workspace", "--lib", "--bins", "--examples", "--features", FEATURES];
-    cargo::run(&[&[with.as_str()], &check[..]].concat())?;
+    with_oldest(&[])?;
     targets()?;
     without_libraries()
 }

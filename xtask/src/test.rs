@@ -91,7 +91,7 @@ enum Part {
     /// rdma_cm and conformance, the rdma_cm examples against the C programs, and memory that siw
     /// sends from on a slow network.
     Siw,
-    /// Only by name: conformance with the types of rdma-sys.
+    /// Only by name: conformance and the documentation's examples with the types of rdma-sys.
     RdmaSys,
     /// Only by name: the suites on aarch64, emulated by qemu-user.
     Aarch64,
@@ -228,10 +228,11 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Unit => cargo::run(&[&TEST[..], &units()].concat()),
         Part::Loopback => loopback(),
         Part::Bindings => bindings(),
-        Part::RdmaSys => cargo::run_with(
-            &[&RDMA_SYS[..], &["--test", "conformance"]].concat(),
-            &setup::libclang()?,
-        ),
+        Part::RdmaSys => {
+            let env = setup::libclang()?;
+            cargo::run_with(&[&RDMA_SYS[..], &["--doc"]].concat(), &env)?;
+            cargo::run_with(&[&RDMA_SYS[..], &["--test", "conformance"]].concat(), &env)
+        }
         Part::Simulation => suites::quick(),
         Part::Doc => doc(),
         Part::Package => release::package(false),
@@ -364,8 +365,7 @@ fn bindings() -> Result<()> {
     let names = [&suites("c_names")[..], &["--", "--include-ignored"]].concat();
     cargo::run_with(&names, &with_newest)?;
     cargo::run_with(&[&RDMA_SYS[..], &["-p", "proverbs-sys"], &agreement].concat(), &with_newest)?;
-    cargo::run_with(&[&RDMA_SYS[..], &["--test", "raw"]].concat(), &env)?;
-    cargo::run_with(&[&RDMA_SYS[..], &["--doc", "AsRaw"]].concat(), &env)
+    cargo::run_with(&[&RDMA_SYS[..], &["--test", "raw"]].concat(), &env)
 }
 
 fn doc() -> Result<()> {
