@@ -5,11 +5,11 @@
 /// even for its own types.
 pub struct Seal;
 
-/// The object allows the call `C`, which is a type in [`call`]. This depends on its state, profile
-/// or rights.
+/// The object allows the call `C` (a type in [`call`]), depending on the object's state, profile or
+/// rights.
 ///
-/// Most methods that only some objects have require it. You meet it in errors, after the broken
-/// rule, and write it as a bound in generic code:
+/// Most methods that only some objects have require this trait. Compiler errors name it after the
+/// broken rule, and generic code writes it as a bound:
 ///
 /// ```
 /// use proverbs::prelude::*;
@@ -56,8 +56,8 @@ pub trait RuledBy<C> {
     type Part;
 }
 
-/// Implements [`Allows`]: the type parameters with the rules as their bounds, the object, and the
-/// calls.
+/// Implements [`Allows`]. The arguments are the type parameters, with the rules as their bounds,
+/// then the object, and then the calls.
 ///
 /// Each impl is for any type that equals the object. If it named the object directly, rustc would
 /// add to each error a list of objects that allow other calls.
@@ -210,8 +210,8 @@ pub mod call {
         OutcomeOfPoll
         /// Draining a queue pair in RTS, where nothing is flushed. No object allows it.
         DrainInRts
-        /// A piece of on-demand memory, because not every queue pair can send it. No object allows
-        /// it.
+        /// A piece of on-demand memory as the data of a post. No object allows it, because not
+        /// every queue pair can send such memory.
         PieceOnDemand
         /// [`WorkRequest::signaled`](crate::wr::WorkRequest::signaled).
         SetSignaled
@@ -227,8 +227,8 @@ pub mod call {
     }
 
     calls_with! {
-        /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in) with the rights
-        /// `A`, `rereg_access` and `rereg_memory`.
+        /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in), `rereg_access`
+        /// and `rereg_memory`, with the rights `A`.
         Register(A)
         /// [`SendList::push`](crate::post::SendList::push) and `extend` of work requests `W`, also
         /// for a [`RecvList`](crate::post::RecvList).
@@ -262,17 +262,17 @@ pub mod call {
         /// `paged` of the opcode `O`, for memory in an implicit region, such as
         /// [`Send::paged`](crate::wr::Send::paged).
         PostPaged(O)
-        /// Inline data of the opcode `O`, as in [`Send::inline`](crate::wr::Send::inline). Some
-        /// opcodes receive their data from the peer.
+        /// Inline data of the opcode `O`, as in [`Send::inline`](crate::wr::Send::inline). It is
+        /// not available for opcodes whose data comes from the peer.
         Inline(O)
         /// [`ProtectionDomain::create_srq`](crate::ProtectionDomain::create_srq) for the transport
         /// `T`.
         CreateSrq(T)
-        /// Creating a shared receive queue from a pool whose buffers have contexts `C`. Its entries
-        /// must have the same contexts.
+        /// Creating a shared receive queue from a pool whose buffers have contexts of type `C`. The
+        /// queue's entry type must accept such buffers.
         FeedFrom(C)
     }
-    /// [`PrivateData::of`](crate::cm::PrivateData::of) `N` bytes.
+    /// [`PrivateData::of`](crate::cm::PrivateData::of) for `N` bytes.
     #[derive(Debug)]
     pub struct PrivateBytes<const N: usize>(Infallible);
 }

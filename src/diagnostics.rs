@@ -1,8 +1,8 @@
 //! Diagnostics for methods that deliberately do not exist.
 //!
-//! Each of these methods cannot be called: it requires [`Allows`] by the rule of a trait that no
-//! type implements, so rustc prints our message at the call instead of "no method found". The impl
-//! for `Infallible` prevents rustc from treating the trait as empty.
+//! None of these methods can be called. Each requires [`Allows`], and here the rule is a trait that
+//! no type implements, so rustc prints our message at the call instead of "no method found". The
+//! impl for `Infallible` prevents rustc from treating the trait as empty.
 
 use std::convert::Infallible;
 use std::fmt;

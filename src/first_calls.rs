@@ -52,8 +52,8 @@ impl Context {
     }
 
     /// Creates a completion queue with room for at least `cqe` completions (`ibv_create_cq`). `E`
-    /// is the entry type of its queues. Use [`cq`](Self::cq) to set options, or to compute `cqe`
-    /// from the depths of queue pairs.
+    /// is the entry type of the queues whose work requests complete here. Use [`cq`](Self::cq) to
+    /// set options, or to compute `cqe` from the depths of queue pairs.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -74,7 +74,8 @@ impl Context {
     }
 
     /// Starts building a completion queue with room for at least `cqe` completions. [`CqBuilder`]
-    /// has the options. `cqe` may be 0 if you add queues.
+    /// has the options. `cqe` may be 0 if you add room with
+    /// [`queue_pairs`](CqBuilder::queue_pairs) or [`receives`](CqBuilder::receives).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -121,11 +122,12 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a number exceeds 2^31 - 1.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): `count` or `size` exceeds 2^31 - 1, or the
+    ///   region would be longer than the device's `max_mr_size`.
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL: the region would be empty
     ///   ([R6.4](crate::guide::rules#r6-4)).
-    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with ENOMEM: there is not enough memory, or
-    ///   `ulimit -l` is too low.
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with ENOMEM: there is not enough memory.
+    /// - [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory): `ulimit -l` is too low.
     pub fn create_pool(&self, count: usize, size: usize) -> Result<Pool, Error> {
         self.pool(size).contexts(|_| ()).create(count)
     }
@@ -163,8 +165,8 @@ impl ProtectionDomain {
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL: `len` is 0
     ///   ([R6.4](crate::guide::rules#r6-4)).
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with ENOMEM: there is not enough memory.
-    /// - [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory): the process may not pin that
-    ///   much memory.
+    /// - [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory): the process is not allowed to
+    ///   pin that much memory.
     /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): `len` exceeds the device's `max_mr_size`.
     pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
         self.region().create(len)
@@ -195,13 +197,13 @@ impl<L: Threads> ProtectionDomain<L> {
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// A [`CompletionQueue`] dereferences to a [`CqHandle`], so pass `&cq`. Other threads pass a
-    /// handle while one thread polls.
+    /// A [`CompletionQueue`] dereferences to a [`CqHandle`], so pass `&cq`. While one thread polls,
+    /// other threads can pass a handle.
     ///
-    /// It reserves `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may
-    /// be the same queue. A shared receive queue reserves entries for all its buffers on `recv_cq`,
-    /// unless it has done so for another queue pair. If the device cannot grant a limit, the error
-    /// names it.
+    /// The queue pair reserves `depth.send + 1` entries of `send_cq` and `depth.recv` entries of
+    /// `recv_cq`, which may be the same queue. A shared receive queue reserves entries for all its
+    /// buffers on `recv_cq`, unless it did so for an earlier queue pair. If the device cannot grant
+    /// a limit, the error names it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -221,12 +223,15 @@ impl<L: Threads> ProtectionDomain<L> {
     ///   the error contains.
     /// - [`ErrorKind::CqTooSmall`](crate::ErrorKind::CqTooSmall): a completion queue has too few
     ///   free entries ([R9.9](crate::guide::rules#r9-9)).
-    /// - [`ErrorKind::CqGone`](crate::ErrorKind::CqGone): a completion queue was dropped or
-    ///   destroyed, so that only its handle is left, or it failed.
+    /// - [`ErrorKind::CqGone`](crate::ErrorKind::CqGone): a completion queue is in error, or was
+    ///   dropped or destroyed, so that only its handle is left.
     /// - [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): a completion queue
     ///   belongs to another context ([R12.1](crate::guide::rules#r12-1)).
     /// - [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch): the shared receive queue belongs
     ///   to another protection domain ([R7.4](crate::guide::rules#r7-4)).
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the fabric or the provider does
+    ///   not support the transport ([R24.2](crate::guide::rules#r24-2)) or the profile
+    ///   ([R24.13](crate::guide::rules#r24-13)).
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise: EOPNOTSUPP or EINVAL if
     ///   the device does not support the flags; for SRD, ENOSYS if no libefa.so.1 is installed, and
     ///   EOPNOTSUPP if the device is not an EFA, or lacks RDMA.

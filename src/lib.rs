@@ -3,16 +3,16 @@
 //! This crate wraps libibverbs, with the names of its manual pages in Rust casing. It expresses
 //! many rules of the manual pages as types, so programs that break them do not compile. Rules that
 //! depend on run-time values are checked when the program runs: the errors are typed, and no buffer
-//! is lost. README compares the cost of single calls with C code without checks, and the cost of
-//! whole loops with C code that makes the same checks.
+//! is lost. The README compares single calls with C code that makes no checks, and whole loops with
+//! C code that makes the same checks.
 //!
 //! 1. **Illegal combinations do not compile.** A wrong combination of transport, state, receive
-//!    source, opcode, flags, immediate data, access rights or lifetimes fails at `cargo check`. So
-//!    do an array of inline bytes that is too long, and too many scatter/gather elements in an
-//!    array. Sizes that are known only at run time are checked by the post.
+//!    source, opcode, flags, immediate data, access rights or lifetimes fails at `cargo check`. The
+//!    same is true for an array with too many inline bytes or too many scatter/gather elements.
+//!    Sizes that are known only at run time are checked by the post.
 //! 2. **Safe code is sound.** No safe code, even with `mem::forget`, can make the device access
-//!    memory that is free or that Rust code has exclusive access to. Posting moves a buffer to the
-//!    device; its completion returns it. Programs that do their own bookkeeping can use the
+//!    memory that was freed or that Rust code has exclusive access to. Posting moves a buffer to
+//!    the device; its completion returns it. Programs that do their own bookkeeping can use the
 //!    `unsafe` posting functions.
 //! 3. **No hidden cost.** The ordinary post and poll paths contain no allocation, lock, atomic
 //!    read-modify-write or dynamic dispatch, except the call of the provider, which C makes too.
@@ -23,7 +23,8 @@
 //! # A worked example
 //!
 //! This program connects two queue pairs in one process, on the loopback device. With hardware, use
-//! `Context::open("mlx5_0")` instead of the fabric, and get the peer's numbers from the peer.
+//! `Context::open("mlx5_0")` instead of the fabric, and get the peer's queue pair number and GID
+//! from the peer.
 //!
 //! ```
 //! use proverbs::{loopback::Fabric, prelude::*};
@@ -206,9 +207,9 @@ pub mod bounded {
     };
 }
 
-/// Work requests: the opcodes, and the types that they consist of.
+/// Work requests: the opcodes, and the other parts of a work request.
 ///
-/// Each opcode is written with this module: [`wr::Send`], [`wr::RdmaWrite`]. A work request is an
+/// Write each opcode with this module: [`wr::Send`], [`wr::RdmaWrite`]. A work request is an
 /// opcode, its data ([`Data`](wr::Data)), its destination ([`Address`](wr::Address)), and flags.
 pub mod wr {
     pub use crate::rules::{RecvOn, SendOn, SrqRecvOn};
@@ -295,10 +296,11 @@ macro_rules! post_recv {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Each element is an expression of a work request, evaluated in order, outside any `unsafe`. The
-/// chain is built on the stack and posted with one call of `ibv_post_send`. On a queue pair with
-/// selective signaling the last work request is signaled; `post_send!(qp, [...], unsignaled)`
-/// leaves it unsignaled and returns an `Unsettled` that must be used.
+/// Each element is an expression that returns a work request. The expressions are evaluated in
+/// order, outside any `unsafe` block of the macro. The chain is built on the stack and posted with
+/// one call of `ibv_post_send`. On a queue pair with selective signaling the last work request is
+/// signaled; `post_send!(qp, [...], unsignaled)` leaves it unsignaled and returns an `Unsettled`
+/// that must be used.
 ///
 /// On a queue pair whose entry is `Raw`, `unsafe { post_send!(qp, [...], unchecked) }` posts a
 /// chain without the crate's bookkeeping, under the contract of `post_send_unchecked`. Only work
@@ -307,12 +309,13 @@ macro_rules! post_recv {
 ///
 /// The result is `Ok`, or a `PostError` with the index of C's `bad_wr` and the entries of all work
 /// requests that the device did not accept. If an expression panics or returns with `?`, nothing is
-/// posted and the work requests so far are dropped. Until then the queue pair is borrowed, so such
-/// an expression cannot destroy or move it (R11.1).
+/// posted and the work requests so far are dropped. The queue pair stays borrowed until then, so no
+/// expression in the list can destroy or move it (R11.1).
 ///
-/// A stackful coroutine that is suspended inside an element, and then leaked, leaks the work
-/// requests so far, like `mem::forget`. The list does not notice this, unlike an `await`. When the
-/// queue pair ends, as many posted buffers may leak too.
+/// If a stackful coroutine is suspended inside an element and then leaked, the work requests so far
+/// leak, as with `mem::forget`. The list detects a future that is leaked while suspended at an
+/// `await`, but not a leaked coroutine. After such a leak, up to the same number of posted buffers
+/// may also leak when the queue pair ends.
 #[macro_export]
 macro_rules! post_send {
     // SAFETY: `$crate` is this crate.

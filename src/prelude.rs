@@ -1,7 +1,7 @@
 //! The types that most programs use, for `use proverbs::prelude::*`.
 //!
-//! It shadows no name of the std prelude. So opcodes are written with their module, [`wr::Send`],
-//! and so are the ERR state, [`state::Err`], and the crate's [`Error`](crate::Error).
+//! It does not shadow names of the std prelude. So write opcodes with their module, [`wr::Send`],
+//! and likewise the ERR state, [`state::Err`], and the crate's [`Error`](crate::Error).
 //!
 //! ```
 //! use proverbs::prelude::*;

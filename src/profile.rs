@@ -17,8 +17,8 @@ pub use crate::terms::threads::{AnyThread, InLane, Threads};
 use crate::terms::transport::Transport;
 use crate::work::limits::{Limit, Max};
 
-/// Everything except the transport that is fixed when a queue pair is created (`struct
-/// ibv_qp_init_attr` of ibv_create_qp(3)).
+/// All properties of a queue pair that are fixed at its creation, except the transport
+/// (`struct ibv_qp_init_attr` of ibv_create_qp(3)).
 ///
 /// A profile is a named set of choices. Implement it for your own empty type, or use
 /// [`profile!`](crate::profile!), which has defaults. Depths are run-time values.
@@ -82,7 +82,7 @@ pub trait Profile: 'static {
     type Threads: Threads;
     /// [`OrdinaryPosting`], or [sessions](crate::ext::extended_posting).
     type Posting: Posting;
-    /// Whether posts and their bytes are counted for an operator
+    /// Whether posts and their bytes are counted, for monitoring
     /// ([`QueuePair::counters`](crate::QueuePair::counters)). Each post then adds to counters in
     /// memory. In [`profile!`](crate::profile!), write `counted: true`.
     const COUNTED: bool = false;
@@ -109,8 +109,9 @@ macro_rules! profile {
     };
 }
 
-/// Processes the keys of a profile, each with one token or a type: the values so far, and the rest.
-/// Each key becomes a type, which shadows the default of that name.
+/// Processes the keys of a profile, each with one token or a type as its value. The arguments are
+/// the values so far, and the remaining keys. Each key becomes a type, which shadows the default of
+/// that name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profile {
@@ -234,9 +235,10 @@ impl ReceiveSource for NoRq {}
 /// request sets IBV_SEND_SIGNALED ([R18.18](crate::guide::rules#r18-18)).
 #[derive(Debug)]
 pub enum SignalAll {}
-/// A send completes only if it, or the list that it ends, is signaled (`signaling` of a
-/// [`Profile`]; [R2.4](crate::guide::rules#r2-4)). iWARP and unknown providers do not support it
-/// ([R24.13](crate::guide::rules#r24-13); [`Provider`](crate::device::Provider)).
+/// Only signaled sends generate completions (`signaling` of a [`Profile`];
+/// [R2.4](crate::guide::rules#r2-4)). Safe posts signal a single send and the last send of a list,
+/// except for the unsignaled variants. iWARP and unknown providers do not support selective
+/// signaling ([R24.13](crate::guide::rules#r24-13); [`Provider`](crate::device::Provider)).
 #[derive(Debug)]
 pub enum Selective {}
 
@@ -286,7 +288,7 @@ pub trait Posting: sealed::Sealed + 'static {
     const MORE_OPS: u64 = 0;
 
     /// Checks that the device has the additional operations among `send_ops`. Providers may create
-    /// a queue pair for them even if it does not.
+    /// a queue pair for operations that the device lacks.
     #[doc(hidden)]
     const CHECK: CheckOps = |_, _, _| Ok(());
 
@@ -306,10 +308,10 @@ impl Posting for OrdinaryPosting {
 /// How the sends of a queue pair are signaled.
 ///
 /// If a queue pair signals all sends, the provider may deliver the bytes of a short READ with its
-/// completion, and the CPU copies them to the element's address when it is polled (mlx5's "scatter
-/// to CQE"; [R18.18](crate::guide::rules#r18-18)). Memory without bytes in this process is not at
-/// that address. So a queue pair whose READs may go to such memory does not set `sq_sig_all`. Each
-/// work request sets IBV_SEND_SIGNALED instead.
+/// completion. The poll then copies them to the element's address with the processor (mlx5's
+/// "scatter to CQE"; [R18.18](crate::guide::rules#r18-18)). This is wrong for memory that the
+/// processor cannot access at that address. So a queue pair whose READs may go to such memory does
+/// not set `sq_sig_all`. Each work request sets IBV_SEND_SIGNALED instead.
 pub(crate) struct Signals<T, P>(PhantomData<(T, P)>);
 
 impl<T: Transport, P: Profile> Signals<T, P> {

@@ -8,7 +8,8 @@
 //! device memory, whose handle is still this crate's `ibv_dm` (cast it). Memory windows, XRC
 //! domains, and the ids and channels of rdma_cm do not have a handle here.
 //!
-//! C code has opened a device and allocated a domain. This program works beside it:
+//! In this example, C code has opened a device and allocated a protection domain, and the Rust
+//! program uses both:
 //!
 //! ```no_run
 //! use std::ptr::NonNull;
@@ -99,9 +100,9 @@ pub use crate::sys::types::raw::{
 /// You can call all other verbs: queries, and verbs that create or change objects in which this
 /// crate is not involved.
 ///
-/// On the [loopback](crate::loopback) device only the inline functions of verbs.h work
+/// On the [loopback](crate::loopback) device, only the inline functions of verbs.h work
 /// (`ibv_post_send`, `ibv_post_recv`, `ibv_post_srq_recv`, `ibv_poll_cq`, `ibv_req_notify_cq`,
-/// `ibv_memcpy_to_dm`, `ibv_memcpy_from_dm`), not those of libibverbs.
+/// `ibv_memcpy_to_dm`, `ibv_memcpy_from_dm`). The functions of libibverbs do not.
 ///
 /// ```
 /// use proverbs::raw::{AsRaw, ibv_qp};

@@ -34,7 +34,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Begins to look for an item. Yields first, if that is owed.
+    /// Begins to look for an item. Yields first if the last item was taken without a sleep.
     pub(crate) async fn begin(&mut self) {
         self.slept = false;
         if std::mem::take(&mut self.is_owed) {

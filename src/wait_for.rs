@@ -13,7 +13,7 @@ use crate::sys::events::wait_readable;
 use crate::sys::wait::{Waker, end_of, milliseconds, of_poll};
 use crate::terms::error::Error;
 
-/// What [`wait`] waits for.
+/// A source that [`wait`] waits for.
 #[non_exhaustive]
 pub enum WaitFor<'a, 'q> {
     /// Completions in one of these queues, which must have been created on this channel.
@@ -23,16 +23,16 @@ pub enum WaitFor<'a, 'q> {
     Cm(&'a cm::EventChannel),
     /// An asynchronous event of a device.
     Async(&'a mut DeviceEvents),
-    /// A wake of another thread.
+    /// A wake-up from another thread.
     Wake(&'a Waker),
 }
 
-/// What [`wait`] found.
+/// The result that [`wait`] returns for one source.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Found {
     /// The index of the first completion queue that has completions: poll it. Later queues may have
-    /// some too.
+    /// completions too.
     Cq(usize),
     /// An event of rdma_cm.
     #[cfg(feature = "cm")]
@@ -44,27 +44,29 @@ pub enum Found {
 }
 
 /// Sleeps until one of the sources has something, and returns a result for each source: a queue
-/// with completions, one event of a channel, or a wake. All are `None` if nothing came within
-/// `timeout` (in steps of a millisecond, rounded up); waits **forever** if that is `None`.
+/// with completions, one event of a channel, or a wake-up. If nothing arrives within `timeout`, all
+/// results are `None`. The timeout is rounded up to whole milliseconds; `None` waits **forever**.
 ///
 /// With this, one thread can process completions and also notice that a peer disconnected, even if
 /// its receives are on a shared receive queue, which a disconnect does not flush. Each call checks
-/// every source, so no source can starve another. It makes one system call (poll(2)), and one more
-/// for each event that it takes. It takes at most one event from each source; to take the others at
-/// once, for example before their object is destroyed, call
-/// [`DeviceEvents::try_next`](crate::DeviceEvents::try_next) until it returns `None`. At most 32
-/// sources. [`wait_slice`] takes a number of sources that
-/// is not a constant.
+/// every source, so no source can starve another. A call makes one system call (poll(2)), and one
+/// more for each event that it takes.
+///
+/// A call takes at most one event from each source. To take all pending events at once, for example
+/// before their object is destroyed, call [`DeviceEvents::try_next`](crate::DeviceEvents::try_next)
+/// until it returns `None`. There can be at most 32 sources. [`wait_slice`] accepts a run-time
+/// number of sources.
 ///
 /// On tokio, `tokio::select!` over [`AsyncCompletionChannel`](crate::AsyncCompletionChannel),
 /// [`AsyncEventChannel`](crate::cm::AsyncEventChannel),
-/// [`AsyncDeviceEvents`](crate::AsyncDeviceEvents) and a `tokio::sync::Notify` does the same: if
-/// one of their waits is dropped, no event is lost.
+/// [`AsyncDeviceEvents`](crate::AsyncDeviceEvents) and a `tokio::sync::Notify` does the same.
+/// Dropping one of their waits loses no event.
 ///
 /// # Errors
-/// [`Os`](crate::ErrorKind::Os): the errno of poll(2), or of the source that failed, as its own
-/// `wait` returns it. The other sources lose no events: a call without the failed source returns
-/// them, and an error that comes together with an event is returned by a later call.
+/// [`Os`](crate::ErrorKind::Os): the errno of poll(2), or the error that the `wait` of the failed
+/// source would return. The other sources lose no events: a call without the failed source returns
+/// them. If the call has already taken an event from another source, it returns the event, and a
+/// later call returns the error.
 ///
 /// ```
 /// use proverbs::events::{Found, WaitFor, Waker, wait};
@@ -107,8 +109,8 @@ type Source<'a, 'q> = (WaitFor<'a, 'q>, Option<Found>);
 /// The number of bits for readable descriptors.
 const MOST: usize = 32;
 
-/// Like [`wait`], for a number of sources that is not a constant. Stores the result of each source
-/// beside it, in place of the last one. Does not allocate. Waits **forever** if `timeout` is
+/// Like [`wait`], for a run-time number of sources. Stores the result of each source beside the
+/// source, and overwrites the previous result. Does not allocate. Waits **forever** if `timeout` is
 /// `None`.
 ///
 /// ```
@@ -145,7 +147,7 @@ const MOST: usize = 32;
 ///
 /// # Errors
 /// As for [`wait`], and [`Limit`](crate::ErrorKind::Limit) if there are more than 32 sources. After
-/// an error no source has an event as its result.
+/// an error, no result contains an event.
 pub fn wait_slice(
     sources: &mut [(WaitFor<'_, '_>, Option<Found>)],
     timeout: Option<Duration>,

@@ -21,8 +21,8 @@ use crate::work::limits::Limit;
 use crate::work::recv::Recv;
 use crate::work::request::{Check, Pending, RecvSlot, SendSlot, Slot, Work, WorkRequest};
 
-/// An unsignaled post left entries with the device. Only the completion of a later signaled work
-/// request reports that they are done.
+/// The result of an unsignaled post, whose entries the device still owns. Only the completion of a
+/// later signaled work request returns them.
 ///
 /// See [`QueuePair::complete`](crate::QueuePair::complete) ([R2.4](crate::guide::rules#r2-4)).
 #[must_use = "nothing completes these work requests: post a signaled one after them"]

@@ -1,4 +1,4 @@
-//! Counts of posts for an operator, if the profile asks, and of rejected posts.
+//! Counts of posts for monitoring, if the profile requests them, and of rejected posts.
 
 #![allow(unsafe_code)] // goes through lists that were emitted
 

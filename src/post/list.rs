@@ -181,15 +181,15 @@ impl<'d, T: Transport, P: Profile<Entry: Owned>, const G: usize> SendList<'d, T,
 
     /// Pushes `wrs` until one is rejected.
     ///
-    /// If the `size_hint` of the iterator is exact and that many fit, it checks for room once and
-    /// compares all buffers together after the last one. This costs less than calling
+    /// If the `size_hint` of the iterator is exact and that many fit, this method checks for room
+    /// once, and checks all buffers together after the last one. This costs less than calling
     /// [`push`](Self::push) for each. (If the iterator yields more than its hint, the rest is not
     /// taken.)
     ///
     /// # Errors
     /// As for [`push`](Self::push). Work requests that were pushed before stay in the list. The
     /// error contains the rejected entry and, in order, those that were already taken from the
-    /// iterator after it. To keep the others, pass the iterator by reference (`by_ref`).
+    /// iterator after it. To keep the rest of the iterator, pass it by reference (`by_ref`).
     #[inline(always)]
     pub fn extend<W>(&mut self, wrs: impl IntoIterator<Item = W>) -> Result<(), PostError<P::Entry>>
     where
@@ -212,17 +212,16 @@ impl<'d, T: Transport, P: Profile<Entry: Owned>, const G: usize> SendList<'d, T,
     /// # Errors
     /// [`PostError`] with the entries that the device did not accept:
     /// [`Refused`](crate::post::PostErrorKind::Refused) ([R9.1](crate::guide::rules#r9-1)),
-    /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
-    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it
-    /// ([R8.20](crate::guide::rules#r8-20)).
+    /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and, for later posts,
+    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) ([R8.20](crate::guide::rules#r8-20)).
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         self.finish(P::Signaling::SIGNAL_LAST)
     }
 
     /// Like [`post`](Self::post), but signals the last work request only if it was created with
-    /// `signaled`. The entries after the last signaled one return with the completion of a later
-    /// work request. If the list fills the queue, its last work request is signaled nevertheless
+    /// `.signaled()`. The entries after the last signaled work request return with the completion
+    /// of a later one. If the list fills the queue, its last work request is signaled nevertheless
     /// ([R9.8](crate::guide::rules#r9-8)).
     ///
     /// # Errors
@@ -312,9 +311,8 @@ impl<'d, T: Transport, P: Profile<Entry: Owned>, const G: usize> RecvList<'d, T,
     /// # Errors
     /// [`PostError`] with the entries that the device did not accept:
     /// [`Refused`](crate::post::PostErrorKind::Refused) ([R9.1](crate::guide::rules#r9-1)),
-    /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
-    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it
-    /// ([R8.20](crate::guide::rules#r8-20)).
+    /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and, for later posts,
+    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) ([R8.20](crate::guide::rules#r8-20)).
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         self.0.post(|_| {})

@@ -11,7 +11,7 @@
 //! | `unchecked` | the `unsafe` path, which does no bookkeeping |
 //! | `slow`, `list_slow` | their cold functions |
 //! | `refusal` | the error of a rejected post, with the entries |
-//! | `counted` | counts of posts for an operator |
+//! | `counted` | counts of posts for monitoring |
 //! | `trace` | the event that reports a rejected post |
 //! | `next_slot` | going through an array of slots with one pointer |
 

@@ -64,7 +64,7 @@ pub trait Kind: Sized {
     const RECEIVES: bool = true;
     /// Whether each work request must have a buffer.
     const NEEDS_BUFFERS: bool = false;
-    /// Whether posts are counted for an operator.
+    /// Whether posts are counted for monitoring.
     const COUNTED: bool = false;
 
     /// The address handles that its work requests can name; null for receives.

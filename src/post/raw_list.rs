@@ -88,7 +88,7 @@ impl<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> RawSendList<'d, 
         RawSendList { post, first, at: first, count: 0, most, _borrows: PhantomData }
     }
 
-    /// Adds a work request, which keeps its borrows until the list is posted.
+    /// Adds a work request. Its borrows last until the list is posted.
     ///
     /// # Errors
     /// [`RawPostError`] with ENOMEM and the index if all slots are used. The list is unchanged.

@@ -12,7 +12,7 @@ use crate::memory::header::{Header, word};
 use crate::terms::post_error::{PostErrorKind, Refusal};
 use crate::terms::refused::drops_its_object;
 
-/// The entries that the device did not accept, in posting order. An iterator, from
+/// An iterator over the entries that the device did not accept, in posting order. Returned by
 /// [`PostError::into_rejected`] ([R9.1](crate::guide::rules#r9-1)).
 ///
 /// They are linked through their headers, so a rejected post does not allocate.
@@ -120,10 +120,12 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 ///
 /// The device owns the first [`accepted`](PostError::accepted) work requests. This error contains
 /// the entries of the others ([R9.1](crate::guide::rules#r9-1)). Dropping it drops them, and their
-/// buffers return to their pools. `?` into `Box<dyn Error + Send + Sync>`, and with the features
-/// `anyhow` and `eyre` into their errors, also drops the entries and keeps the [`PostFailure`], for
-/// every type of entry. [`PostFailure`] is the [`std::error::Error`], as
-/// [`Refused`](crate::Refused) explains.
+/// buffers return to their pools.
+///
+/// `?` converts it into `Box<dyn Error + Send + Sync>`, and with the features `anyhow` and `eyre`
+/// into their errors. The conversion works for every type of entry. It drops the entries and keeps
+/// the [`PostFailure`], which is the [`std::error::Error`], as [`Refused`](crate::Refused)
+/// explains.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -150,7 +152,8 @@ pub struct PostError<E: Entry> {
     rejected: Rejected<E>,
 }
 
-/// Why a post was rejected: a [`PostError`] without the entries, which fits in every error type.
+/// Why a post was rejected: a [`PostError`] without the entries, so that it fits in every error
+/// type.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -189,7 +192,7 @@ impl PostFailure {
     }
 
     /// Whether the queue or its completion queue did not have room, by this crate's count or by the
-    /// device's: ENOMEM, or ENOSPC of a session on librxe.
+    /// device's error: ENOMEM, or ENOSPC from a session on librxe.
     pub fn is_full(&self) -> bool {
         use Refusal::{CqFull, DeviceFull, QueueFull};
         matches!(self.kind.group(), QueueFull | CqFull | DeviceFull)

@@ -14,7 +14,7 @@ use crate::terms::bounded::{
 };
 
 attributes! {
-    /// RESET -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    /// RESET -> INIT of RC and UC (ibv_modify_qp(3)). [`UcRtr`] has an example.
     #[doc(alias("IBV_QP_STATE", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX", "IBV_QP_PORT"))]
     pub struct ConnectedInit {
         /// Index in the port's P_Key table.
@@ -33,7 +33,7 @@ attributes! {
         /// ```
     }
 
-    /// INIT -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    /// INIT -> INIT of RC and UC (ibv_modify_qp(3)). [`UcRtr`] has an example.
     pub struct ConnectedReinit: Default {
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
@@ -106,7 +106,7 @@ attributes! {
         /// Uses the MTU of rdma-core's examples, 1024.
     }
 
-    /// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    /// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)). [`UcRtr`] has an example.
     pub struct RtrOptional: Default {
         /// Access rights of peers.
         pub access: Option<QpAccess>,
@@ -147,8 +147,8 @@ attributes! {
         /// report a dead peer ([R8.10](crate::guide::rules#r8-10)).
     }
 
-    /// Optional attributes of RC, for transitions to RTS and within RTS (ibv_modify_qp(3)), as
-    /// [`Drain`] shows.
+    /// Optional attributes of RC, for transitions to RTS and within RTS (ibv_modify_qp(3)).
+    /// [`Drain`] has an example.
     pub struct RcRtsOptional: Default {
         /// Access rights of peers.
         pub access: Option<QpAccess>,
@@ -160,7 +160,7 @@ attributes! {
         pub migration: Option<Migration>,
     }
 
-    /// RTR -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    /// RTR -> RTS of UC (ibv_modify_qp(3)). [`UcRtr`] has an example.
     pub struct UcRts {
         /// The first PSN to send.
         pub sq_psn: Psn,
@@ -170,8 +170,8 @@ attributes! {
         /// Without optional attributes.
     }
 
-    /// Optional attributes of UC, for transitions to RTS and within RTS (ibv_modify_qp(3)), as
-    /// [`UcRtr`] shows.
+    /// Optional attributes of UC, for transitions to RTS and within RTS (ibv_modify_qp(3)).
+    /// [`UcRtr`] has an example.
     pub struct UcRtsOptional: Default {
         /// Access rights of peers.
         pub access: Option<QpAccess>,
@@ -181,7 +181,7 @@ attributes! {
         pub migration: Option<Migration>,
     }
 
-    /// RESET -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+    /// RESET -> INIT of UD and SRD (ibv_modify_qp(3)). [`UdRtr`] has an example.
     #[doc(alias = "IBV_QP_QKEY")]
     pub struct UdInit {
         /// Index in the port's P_Key table.
@@ -192,7 +192,7 @@ attributes! {
         pub qkey: QpQkey,
     }
 
-    /// INIT -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+    /// INIT -> INIT of UD and SRD (ibv_modify_qp(3)). [`UdRtr`] has an example.
     pub struct UdReinit: Default {
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
@@ -226,7 +226,7 @@ attributes! {
         pub qkey: Option<QpQkey>,
     }
 
-    /// RTR -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+    /// RTR -> RTS of UD (ibv_modify_qp(3)). [`UdRtr`] has an example.
     pub struct UdRts {
         /// The first PSN to send.
         pub sq_psn: Psn,
@@ -245,8 +245,8 @@ attributes! {
         pub access: Option<QpAccess>,
     }
 
-    /// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD, and RTS -> RTS of SRD (ibv_modify_qp(3)), as
-    /// [`UdRtr`] shows.
+    /// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD, and RTS -> RTS of SRD (ibv_modify_qp(3)).
+    /// [`UdRtr`] has an example.
     pub struct UdReturn: Default {
         /// The Q_Key that a message must carry to be received.
         pub qkey: Option<QpQkey>,
@@ -275,9 +275,9 @@ attributes! {
         pub notify: bool,
     }
 
-    /// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change
-    /// while the send queue is stopped. Some devices drain again, hence `Draining`
-    /// ([R8.21](crate::guide::rules#r8-21)).
+    /// SQD -> SQD of RC (ibv_modify_qp(3)): the attributes that may change while the send queue is
+    /// stopped. Some devices drain the send queue again, so the new state is `Draining`
+    /// ([R8.21](crate::guide::rules#r8-21)). [`Drain`] has an example.
     pub struct RcSqd<P>: Default {
         /// The port, counted from 1.
         pub port: Option<u8>,
@@ -305,7 +305,7 @@ attributes! {
         pub migration: Option<Migration>,
     }
 
-    /// SQD -> SQD of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    /// SQD -> SQD of UC (ibv_modify_qp(3)). [`UcRtr`] has an example.
     pub struct UcSqd: Default {
         /// The address vector of the peer.
         pub address: Option<AddressVector>,
@@ -319,7 +319,7 @@ attributes! {
         pub migration: Option<Migration>,
     }
 
-    /// SQD -> SQD of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+    /// SQD -> SQD of UD (ibv_modify_qp(3)). [`UdRtr`] has an example.
     pub struct UdSqd: Default {
         /// Index in the port's P_Key table.
         pub pkey_index: Option<u16>,
@@ -328,7 +328,7 @@ attributes! {
     }
 }
 
-/// RTS -> RTS and SQD -> RTS of RC (ibv_modify_qp(3)), as [`Drain`] shows.
+/// RTS -> RTS and SQD -> RTS of RC (ibv_modify_qp(3)). [`Drain`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RcReturn(pub RcRtsOptional);
 
@@ -338,7 +338,7 @@ impl Fill for RcReturn {
     }
 }
 
-/// RTS -> RTS and SQD -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+/// RTS -> RTS and SQD -> RTS of UC (ibv_modify_qp(3)). [`UcRtr`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UcReturn(pub UcRtsOptional);
 

@@ -13,9 +13,9 @@ use crate::wait::step_aside;
 
 impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// Like [`drain`](Self::drain), for async code (feature `tokio`): between polls, the task waits
-    /// on `channel`, on which `cq` must be. It waits **forever** if the device does not flush, or
-    /// if a completion of this queue pair was leaked with `mem::forget`, so combine it with a
-    /// timeout.
+    /// on `channel`, which must be the channel of `cq`. It waits **forever** if the device does not
+    /// flush, or if a completion of this queue pair was leaked with `mem::forget`, so combine it
+    /// with a timeout.
     ///
     /// Safe to cancel at any point: polled completions have been passed to `found`, and you can
     /// drain again.

@@ -35,7 +35,7 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     /// assert_eq!(returned.len(), 2); // the second completion covers both
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    /// The released entries stay in the queue pair until you take them out, and borrow it. To call
+    /// Until you take them out, the released entries stay in the queue pair and borrow it. To call
     /// the queue pair in the same match arm, or a `&mut self` method of the struct that owns it,
     /// destructure the result and consume the entries first. A variable for the whole result
     /// borrows the queue pair until the end of its scope (E0499), so destructure the call itself:
@@ -87,8 +87,8 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     /// Like [`complete`](Self::complete), for a completion that another thread polled and
     /// [detached](Completion::detach). [`DetachedCompletion`] has an example.
     ///
-    /// It releases nothing if a later completion of the queue pair was redeemed before, because
-    /// that one released its entries too. Its status is still valid.
+    /// If a later completion of the queue pair was redeemed first, this call releases nothing,
+    /// because the later completion has released these entries too. The status is still valid.
     ///
     /// # Errors
     /// The completion, if it does not belong to this queue pair's send queue, or is older than a

@@ -10,8 +10,8 @@ use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
-    /// The counts of the queue pair for an operator. They can be read on another thread, also after
-    /// the queue pair ended.
+    /// The counters of the queue pair, for monitoring. Other threads can read them, even after the
+    /// queue pair has ended.
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -76,8 +76,8 @@ impl Depth {
     }
 }
 
-/// Room for sends, and a shared receive queue. [`Depth::on_srq`] returns it. Pass it to
-/// [`create_qp`](crate::ProtectionDomain::create_qp).
+/// A number of sends, and the shared receive queue of a queue pair. Returned by [`Depth::on_srq`].
+/// Pass it to [`create_qp`](crate::ProtectionDomain::create_qp).
 pub struct OnSrq<'a, T: Transport, E: Entry, L: Threads> {
     send: u32,
     srq: &'a Arc<SrqCore>,

@@ -42,9 +42,9 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// ([`Drained::Other`]). If the queue pair uses two completion queues, drain it on both. Unused
     /// receives of a shared receive queue stay posted ([R7.7](crate::guide::rules#r7-7)). Used ones
     /// are passed as [`Drained::Other`], even if this queue pair used them. A completion that
-    /// `found` drops is lost to its queue pair, so a program with several queue pairs on `cq`
-    /// handles it here as in its poll loop. If you do not drain a queue pair, its buffers return to
-    /// their pools: [how a queue pair ends](crate::qp#how-a-queue-pair-ends).
+    /// `found` drops is lost to its queue pair, so a program with several queue pairs on `cq` must
+    /// handle it as in its poll loop. If you do not drain a queue pair, its buffers return to their
+    /// pools: [how a queue pair ends](crate::qp#how-a-queue-pair-ends).
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with

@@ -42,9 +42,9 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
     /// order, so everything before a marker has completed, including unsignaled work requests. If
     /// the queue pair uses two completion queues, drain it on both.
     ///
-    /// Receives that were taken from a shared receive queue have completed if their completions are
-    /// in `cq`. A device may keep others until the shared receive queue is destroyed
-    /// ([R7.7](crate::guide::rules#r7-7)).
+    /// Receives that were taken from a shared receive queue have no marker. Those whose completions
+    /// are in `cq` have completed. A device may keep the others until the shared receive queue is
+    /// destroyed ([R7.7](crate::guide::rules#r7-7)).
     ///
     /// This call fails at once on siw, which does not flush a marker that is posted in the error
     /// state ([R24.7](crate::guide::rules#r24-7)), and on SRD, whose completions are not ordered

@@ -44,10 +44,10 @@ impl<L: Threads> ProtectionDomain<L> {
     ///   `signaling: SignalAll`, and with 0 if the entry is an `OpenBuf` or an `AnyBuf`
     ///   ([R18.18](crate::guide::rules#r18-18)) or with `Selective`. Otherwise sends would be
     ///   unsignaled, and their buffers would be returned while siw still sends from them.
-    /// - If READs may go to memory without bytes in this process (the entry is an `OpenBuf` or an
-    ///   `AnyBuf`), the provider does not deliver their bytes with completions: mlx5dv_create_qp(3)
-    ///   was not used to enable that. (Without `sq_sig_all`, which is checked, mlx5 does not do so
-    ///   by itself; [R18.18](crate::guide::rules#r18-18).)
+    /// - If READs may go to memory that the processor cannot access (the entry is an `OpenBuf` or
+    ///   an `AnyBuf`), the provider does not deliver their bytes with completions:
+    ///   mlx5dv_create_qp(3) was not used to enable that. (Without `sq_sig_all`, which is checked,
+    ///   mlx5 does not do so by itself; [R18.18](crate::guide::rules#r18-18).)
     ///
     /// # Errors
     /// The caller keeps the queue pair.

@@ -8,12 +8,12 @@
 //!
 //! - Polls still return the completions that are already in the completion queue, with their
 //!   buffers. [`Pool::reclaim`](crate::Pool::reclaim) defines when a completion queue counts as
-//!   polled empty. If a queue pair uses two completion queues, both must be empty. A dropped one
-//!   counts as empty.
-//! - A search finds the buffers. It visits all buffers of the protection domain that are in use, so
-//!   if these are many, several queue pairs share a search. A pool or an arena searches before
-//!   `take` returns `None`, before it counts its free buffers, and when it is dropped. So only the
-//!   time that these calls take shows whether a search has run.
+//!   polled empty. If a queue pair uses two completion queues, both must be empty. A dropped
+//!   completion queue counts as empty.
+//! - A search finds the other buffers. It visits all buffers of the protection domain that are in
+//!   use, so if there are many, several queue pairs share a search. A pool or an arena runs it
+//!   before `take` returns `None`, before it counts its free buffers, and when it is dropped. So a
+//!   pending search affects only the duration of these calls, not their results.
 //! - Buffers that have no completion of their own return at once. These are the buffers in the ring
 //!   of a queue pair with selective signaling.
 //! - Receives of a shared receive queue that no message used stay posted there. Some devices (mlx5)
@@ -25,8 +25,8 @@
 //! - In two cases a buffer is unavailable until the shared receive queue is destroyed: its receive
 //!   completes after the completion queue was dropped, or the device was filling it when the queue
 //!   pair moved to ERR, and flushes it later.
-//! - If the device fails to destroy the queue pair, [`destroy`](QueuePair::destroy) returns it. A
-//!   drop then leaks it, with everything that the device may still use.
+//! - If the device fails to destroy the queue pair, [`destroy`](QueuePair::destroy) returns it.
+//!   Dropping it in that case leaks it, with everything that the device may still use.
 //!
 //! ```
 //! # use proverbs::prelude::*;
@@ -387,7 +387,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Checks that it was created on `pd`.
     #[cfg(feature = "cm")]
     pub(crate) fn check_pd<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
-        let what = "the queue pair and what it should work with";
+        let what = "the queue pair and the protection domain";
         Error::unless_one_pd("rdma_create_qp", what, self.core.counters.pd == pd.id())
     }
 
@@ -425,10 +425,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Otherwise they become free when the completion queue has been polled empty.
     ///
     /// # Errors
-    /// The queue pair, with [`Os`](crate::ErrorKind::Os) and the errno: EBUSY if something that
-    /// this crate does not know is attached to it, or if the device failed to deallocate one of its
-    /// memory windows. The queue pair has then left its multicast groups, and its other windows are
-    /// gone: they have no keys and cannot be posted any more.
+    /// The queue pair, with [`Os`](crate::ErrorKind::Os) and the errno: EBUSY if an object that
+    /// this crate does not manage is attached to it, or if the device failed to deallocate one of
+    /// its memory windows. The queue pair has then left its multicast groups, and its other windows
+    /// are gone: they have no keys and cannot be posted any more.
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         let ended = self.core.end();

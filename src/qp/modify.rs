@@ -282,9 +282,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno: EINVAL if the device rejects a
     ///   value, such as an empty GID index ([R8.5](crate::guide::rules#r8-5)) or an MTU that
     ///   exceeds the port's ([R8.6](crate::guide::rules#r8-6)).
-    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the profile's inline capacity exceeds a
-    ///   message ([R3.5](crate::guide::rules#r3-5), [R3.6](crate::guide::rules#r3-6)), or path bits
-    ///   exceed the path bits of the port ([R24.9](crate::guide::rules#r24-9)).
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the profile's inline capacity exceeds the
+    ///   longest message of the port ([R3.5](crate::guide::rules#r3-5),
+    ///   [R3.6](crate::guide::rules#r3-6)), or path bits exceed the path bits of the port
+    ///   ([R24.9](crate::guide::rules#r24-9)).
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the port is iWARP, where only
+    ///   rdma_cm moves a queue pair ([R24.5](crate::guide::rules#r24-5)), or the port or the device
+    ///   does not support alternate paths.
     #[doc(alias = "ibv_modify_qp")]
     pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
@@ -358,9 +362,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// room for earlier completions stays reserved.
     ///
     /// # Errors
-    /// The queue pair, with [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno. EBUSY if it may
-    /// have used receives of a shared receive queue and was not [drained](Self::drain), because the
-    /// device might lose their buffers. Otherwise the device is gone.
+    /// The queue pair, with
+    /// - [`ErrorKind::Os`](crate::ErrorKind::Os) and the errno: EBUSY if it may have used receives
+    ///   of a shared receive queue and was not [drained](Self::drain), because the device might
+    ///   lose their buffers; ENOSPC if too many queues exist. With any other errno, the device is
+    ///   gone.
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): iWARP has no transition to
+    ///   RESET ([R24.6](crate::guide::rules#r24-6)).
     pub fn reset(mut self) -> Result<QueuePair<T, Reset, P>, Refused<Self>> {
         let reset = self.core.reset(S::STATE);
         self.moved(reset.map(Rest::give_back))
@@ -393,7 +401,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
     /// Converts the queue pair to state [SQD](Sqd), if the device reports that its send queue has
     /// drained (`sq_draining` of ibv_query_qp(3), [R8.21](crate::guide::rules#r8-21)). It queries
-    /// the device once. Call it again, or wait for the event of
+    /// the device once. If the send queue has not drained, call it again, or wait for the event of
     /// [`Drain::notify`](crate::qp::Drain). Earlier sends must be able to complete. They may need
     /// the peer, and on the loopback device also polls of its completion queue.
     ///

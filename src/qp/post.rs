@@ -79,7 +79,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Completes all unsignaled sends by posting a zero-length signaled RDMA WRITE
     /// (`ibv_post_send`). Its completion covers all earlier work requests.
     ///
-    /// It posts nothing if no send is outstanding, nor if the queue is full, because the last send
+    /// It posts nothing if no send is outstanding, or if the queue is full, because the last send
     /// of a full queue is signaled already ([R9.8](crate::guide::rules#r9-8)). So it never fails
     /// because the queue is full.
     ///

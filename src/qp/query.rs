@@ -30,9 +30,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// Only if this returns true can a program read the last byte of a message to detect that the
     /// earlier bytes have arrived, instead of waiting for a completion
-    /// ([R21.1](crate::guide::rules#r21-1)). In [`Relaxed`] memory it never can. Returns false if
-    /// the library does not have the function (before rdma-core 40) or the device does not report
-    /// the order.
+    /// ([R21.1](crate::guide::rules#r21-1)). In [`Relaxed`] memory, a program can never rely on
+    /// this. Returns false if the library does not have the function (before rdma-core 40) or the
+    /// device does not report the order.
     ///
     /// [`Relaxed`]: crate::memory::Relaxed
     ///

@@ -35,10 +35,11 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     ///   - those regions stay registered ([R6.10](crate::guide::rules#r6-10)); nothing writes to
     ///     the bytes that a SEND or WRITE sends, and nothing accesses the bytes that a READ or
     ///     atomic writes ([R11.1](crate::guide::rules#r11-1), [R11.2](crate::guide::rules#r11-2));
-    ///   - a READ writes to memory whose bytes this process has at the addresses that it names,
-    ///     unless signaling is selective, because mlx5 may copy them there itself
-    ///     ([R18.18](crate::guide::rules#r18-18));
-    ///   - an address handle that it names belongs to this queue pair, and is not removed from it.
+    ///   - unless signaling is selective, this process can access the memory that a READ writes to,
+    ///     at the addresses that the pieces name, because mlx5 may copy the bytes there with the
+    ///     processor ([R18.18](crate::guide::rules#r18-18));
+    ///   - an address handle that the work request names belongs to this queue pair, and is not
+    ///     removed from it.
     ///
     /// An [`SgeList`](crate::wr::SgeList) has at most the profile's `max_send_sge` pieces. Most
     /// devices reject more, but some do not check ([R3.1](crate::guide::rules#r3-1)).
@@ -67,8 +68,8 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     }
 
     /// Posts a list of `n` work requests without bookkeeping (`ibv_post_send`). `wr` returns the
-    /// work request of each index, and `slots` hold them. An empty list is Ok and posts nothing
-    /// ([R9.5](crate::guide::rules#r9-5)).
+    /// work request for each index, and `slots` hold them. An empty list returns `Ok` and posts
+    /// nothing ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Safety
     /// As for [`post_send_unchecked`](Self::post_send_unchecked), for each of them. If the device
@@ -256,7 +257,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     }
 
     /// Posts a list of `n` receives without bookkeeping (`ibv_post_recv`). `wr` returns the receive
-    /// of each index, and `slots` hold them. An empty list is Ok and posts nothing
+    /// for each index, and `slots` hold them. An empty list returns `Ok` and posts nothing
     /// ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Safety

@@ -1,11 +1,11 @@
-//! The legality rules that are traits, in the order of the tables in the manual pages.
+//! The legality rules as traits, in the order of the tables in the manual pages.
 //!
 //! `Self` of each trait is a part of the work request, so an error names what the user wrote.
 //! [`SendOn`], [`RecvOn`] and [`SrqRecvOn`] combine them. `post_send!` and the methods have these
 //! bounds, so they enforce the same rules.
 //!
-//! They are bounds without methods to call. Programs see them in errors. Generic code names the
-//! state, and all the rules of a work request together as [`SendOn`].
+//! The traits have no methods to call. You see them in compiler errors. Generic code has two
+//! bounds: a trait for the state, and [`SendOn`] for all the rules of a work request.
 //!
 //! ```
 //! use proverbs::{prelude::*, rules::*, transport::Transport};
@@ -192,8 +192,8 @@ impl SignaledOn<Selective> for Signaled {}
 impl<M: Signaling> SignaledOn<M> for Plain {}
 impl<M: CompletesEach> SignaledOn<M> for AlwaysSignaled {}
 
-/// Every work request has a completion, which reports what happened to its window
-/// ([R19.2](crate::guide::rules#r19-2)).
+/// Signaling that completes every work request. The completion reports what happened to the window
+/// of the work request ([R19.2](crate::guide::rules#r19-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "BIND_MW and LOCAL_INV of a window cannot be posted to a `{Self}` queue pair",

@@ -19,8 +19,8 @@ impl KeepsOrder for Uc {}
 impl KeepsOrder for Ud {}
 impl KeepsOrder for Xrc {}
 
-/// Queue pairs that are created for RDMA WRITE: all, except SRD queue pairs that did not request
-/// it, because older SRD devices lack it ([R27.7](crate::guide::rules#r27-7)).
+/// Posting of queue pairs that support RDMA WRITE: all, except SRD queue pairs whose profile does
+/// not request it. Older SRD devices lack it ([R27.7](crate::guide::rules#r27-7)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "RDMA WRITE cannot be posted to a queue pair that was not created for it",

@@ -34,7 +34,7 @@ use crate::work::limits::Limit;
 
 impl<L: Threads> ProtectionDomain<L> {
     /// Creates a shared receive queue that can hold every buffer of `pool` as a separate receive
-    /// (`ibv_create_srq`). For an arena, it can hold as many as the arena has headers.
+    /// (`ibv_create_srq`). For an arena, it can hold one receive for each header.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -62,7 +62,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// protection domain ([R6.8](crate::guide::rules#r6-8)).
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit): the device grants less than requested
     /// ([R2.11](crate::guide::rules#r2-11)). Otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
-    /// the errno; EINVAL if the shared receive queues of the device hold fewer.
+    /// the errno; EINVAL if the device does not support shared receive queues of this size.
     #[doc(alias("ibv_create_srq", "IBV_SRQT_BASIC", "ibv_srq_init_attr"))]
     pub fn create_srq<T, E, M, C>(
         &self,

@@ -1,10 +1,10 @@
 //! How a shared receive queue and the objects around it end: the queue pairs that receive from it,
 //! and the completion queues with its completions. Each may end on its own thread.
 //!
-//! The destruction of a queue pair is deferred (`DeferredDestroy`) if receives are outstanding. It
-//! is in ERR, and is destroyed by the first of these: the poller of its receive completion queue,
-//! one of its completion queues when it is destroyed, or the shared receive queue when it is
-//! destroyed. So each of them has it in a list.
+//! The destruction of a queue pair is deferred (`DeferredDestroy`) if receives are outstanding. A
+//! deferred queue pair is in ERR. The first of these destroys it: the poller of its receive
+//! completion queue, one of its completion queues when that queue is destroyed, or the shared
+//! receive queue when that queue is destroyed. So each of them lists the queue pair.
 //!
 //! # Why it is destroyed exactly once
 //!
@@ -19,8 +19,9 @@
 //! and sets `is_closed`.)
 //!
 //! One of them may destroy it while `defer_destroy` still enters it in the lists of the others.
-//! These then contain a queue pair that is gone already. Destroying it does nothing, and its
-//! attachments do not change, because `Inbox` parks only attachments of a queue pair that is alive.
+//! Those lists then contain a queue pair that is already destroyed. Destroying it does nothing, and
+//! its attachments do not change, because `Inbox` parks only attachments of a queue pair that is
+//! alive.
 //!
 //! # Why all are notified when the shared receive queue is gone
 //!

@@ -202,9 +202,10 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     }
 
     /// Arms the limit (`ibv_modify_srq`). One [`SrqEvent::LimitReached`](crate::device::SrqEvent)
-    /// is raised when fewer than `limit` receives are left; 0 disarms it. After it fired it must be
-    /// armed again ([R7.6](crate::guide::rules#r7-6)). Post receives first, then arm: Soft-RoCE and
-    /// the loopback device compare only when a message uses a receive, so a queue that is empty
+    /// is raised when fewer than `limit` receives are left; 0 disarms the limit. After the event,
+    /// arm the limit again ([R7.6](crate::guide::rules#r7-6)). Post receives first, then arm:
+    /// Soft-RoCE and the loopback device compare only when a message uses a receive, so a queue
+    /// that is empty when the limit is armed never raises the event.
     /// when the limit is armed never raises the event.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -220,9 +221,9 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     }
 
     /// Resizes the queue to hold at least `max_wr` receives (`ibv_modify_srq`), on devices that
-    /// support it (`SRQ_RESIZE`). Use it to hold fewer than the pool has buffers, and to grow
-    /// again. Posts beyond the size are rejected, and the errors contain the buffers. The reserved
-    /// entries of completion queues do not change. A queue whose entry is
+    /// support it (`SRQ_RESIZE`). Use it to hold fewer receives than the pool has buffers, and
+    /// later to grow the queue again. Posts beyond the size are rejected, and the errors contain
+    /// the buffers. The reserved entries of completion queues do not change. A queue whose entry is
     /// [`Raw`](crate::memory::Raw) can only grow, because all its receives may be posted.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -244,10 +245,12 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// ```
     ///
     /// # Errors
-    /// The queue is unchanged. [`Limit`](crate::ErrorKind::Limit): `max_wr` exceeds the device's
-    /// `max_srq_wr`, or the device granted less (then the queue has the granted size). Otherwise
-    /// [`Os`](crate::ErrorKind::Os) with the errno; EINVAL if more receives are outstanding than
-    /// that, or the device does not support it.
+    /// The queue is unchanged unless stated.
+    /// - [`Limit`](crate::ErrorKind::Limit): `max_wr` exceeds the device's `max_srq_wr`, or the
+    ///   device granted less. In the second case the queue has the granted size.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if more than `max_wr` receives are
+    ///   outstanding, or the device does not support resizing. If `ibv_query_srq` failed, the queue
+    ///   may have been resized.
     #[doc(alias("ibv_modify_srq", "IBV_SRQ_MAX_WR"))]
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";

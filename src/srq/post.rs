@@ -33,9 +33,8 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// [`TooManySge`](crate::post::PostErrorKind::TooManySge) ([R3.1](crate::guide::rules#r3-1)),
     /// [`Refused`](crate::post::PostErrorKind::Refused) by the device
     /// ([R9.1](crate::guide::rules#r9-1)),
-    /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
-    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it
-    /// ([R8.20](crate::guide::rules#r8-20)).
+    /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and, for later posts,
+    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) ([R8.20](crate::guide::rules#r8-20)).
     #[doc(alias = "ibv_post_srq_recv")]
     #[inline(always)]
     pub fn post_srq_recv<W>(&mut self, wr: W) -> Result<(), PostError<E>>

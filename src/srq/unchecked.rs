@@ -33,7 +33,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// # Errors
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit): the device grants less than requested
     /// ([R2.11](crate::guide::rules#r2-11)). Otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
-    /// the errno; EINVAL if the shared receive queues of the device hold fewer.
+    /// the errno; EINVAL if the device does not support shared receive queues of this size.
     #[doc(alias("ibv_create_srq", "ibv_srq_init_attr", "max_wr"))]
     pub fn create_raw_srq<T, M>(
         &self,
@@ -66,8 +66,8 @@ impl<T: SharesReceives, M: Limit, L: Threads> SharedReceiveQueue<T, Raw, M, L> {
     /// holds as if the post had succeeded.
     ///
     /// # Errors
-    /// [`RawPostError`] with the device's errno; ENOMEM if the queue is full, which is not counted
-    /// here ([R9.6](crate::guide::rules#r9-6)).
+    /// [`RawPostError`] with the device's errno; ENOMEM if the queue is full, because the crate
+    /// does not count these posts ([R9.6](crate::guide::rules#r9-6)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

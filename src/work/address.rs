@@ -1,4 +1,4 @@
-//! The destination of a work request: the connected peer, or its own destination.
+//! The destination of a work request: the connected peer, or a destination in the work request.
 
 #![allow(unsafe_code)] // declares an unsafe method
 

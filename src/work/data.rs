@@ -90,12 +90,12 @@ pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E>;
 }
 
-/// The argument of [`Send::new`](crate::wr::Send::new) and of other constructors: data, unchanged
-/// ([R2.10](crate::guide::rules#r2-10)).
+/// The argument of [`Send::new`](crate::wr::Send::new) and of other constructors: data that a work
+/// request can name ([R2.10](crate::guide::rules#r2-10)).
 ///
-/// Exactly the types that implement [`Source`] or [`Sink`] implement it. The type of the work
-/// request is inferred from it. So memory that is not registered causes one error, at `new`, and
-/// not a second one at the post.
+/// The types that implement [`Source`] or [`Sink`] implement it, and no others. The compiler infers
+/// the type of the work request from it. So memory that is not registered causes one error, at
+/// `new`, without a second one at the post.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not registered memory, so a work request cannot name it",
     label = "not registered memory",
@@ -103,7 +103,7 @@ pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     note = "or, to send bytes from anywhere, let the post copy them: `wr::Send::inline(b\"..\")`, `wr::Send::inline_slice(&bytes)`"
 )]
 pub trait IntoData: sealed::Sealed {
-    /// The data's type: this type.
+    /// The type of the data: this type.
     type Data;
 
     #[doc(hidden)]
@@ -244,7 +244,8 @@ pub trait RecvSink: Sink {}
 
 /// Memory that a receive of a shared receive queue can fill: at least one buffer, because the
 /// number of buffers in its pool limits the number of receives ([R9.9](crate::guide::rules#r9-9)).
-/// A piece needs such a buffer as well: before it, or only [for its context](Recv::with_context).
+/// A receive into a piece also needs such a buffer: before the piece, or only [for its
+/// context](Recv::with_context).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a shared receive queue",
     label = "needs a buffer of the queue's pool",

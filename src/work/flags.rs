@@ -1,4 +1,4 @@
-//! Send flags: types say which flags are allowed, a number which are set.
+//! Send flags. Types define which flags are allowed; a number stores which are set.
 
 use bitflags::bitflags;
 
@@ -34,12 +34,12 @@ pub enum Signaled {}
 pub enum Plain {}
 
 /// A [`WorkRequest`](crate::wr::WorkRequest) of a memory window. Its completion must report the
-/// result, so it requires queue pairs whose work requests are all signaled
+/// result, so it can be posted only to queue pairs that signal every work request
 /// ([R19.2](crate::guide::rules#r19-2)).
 #[derive(Debug)]
 pub enum AlwaysSignaled {}
 
-/// Marks of a work request that can be signaled: [`Plain`] and [`Signaled`]
+/// The type parameter `G` of a work request that can be signaled: [`Plain`] or [`Signaled`]
 /// ([R19.2](crate::guide::rules#r19-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

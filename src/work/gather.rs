@@ -22,7 +22,7 @@ use crate::work::request::{Check, Emitted, How, Use, emit_one};
 /// The maximum number of elements of a run-time list of buffers, with any profile.
 pub(crate) const MAX_LIST: usize = 32;
 
-/// The length of one element of several is not compared.
+/// No limit for a single element: only the total length of several elements is compared.
 const NO_LIMIT: u32 = u32::MAX;
 
 /// Writes the elements of several buffers.

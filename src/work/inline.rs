@@ -30,10 +30,11 @@ pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 /// as a header and a body (`ibv_wr_set_inline_data_list` of ibv_wr_post(3);
 /// [R2.8](crate::guide::rules#r2-8)).
 ///
-/// Each slice takes one scatter/gather element, so there are at most `max_send_sge` of the profile;
-/// the compiler checks this ([R3.1](crate::guide::rules#r3-1)). Their total length is checked
-/// against the inline capacity during the post ([R2.7](crate::guide::rules#r2-7)). An empty slice
-/// takes no element ([R3.3](crate::guide::rules#r3-3)). Without slices, the message is empty.
+/// Each slice counts as one scatter/gather element, so there can be at most as many as the
+/// profile's `max_send_sge`; the compiler checks this ([R3.1](crate::guide::rules#r3-1)). Their
+/// total length is checked against the inline capacity during the post
+/// ([R2.7](crate::guide::rules#r2-7)). An empty slice is left out of the posted list
+/// ([R3.3](crate::guide::rules#r3-3)). Without slices, the message is empty.
 ///
 /// On SRD, where work requests have one element ([R27.6](crate::guide::rules#r27-6)), the list has
 /// one slice. Before version 44, rdma-core's provider for Intel's irdma sends only the first slice.

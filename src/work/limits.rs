@@ -1,8 +1,8 @@
 //! Limits fixed at creation, as types: SGE counts and inline bytes.
 //!
-//! typenum decides, because it can compare in a bound. Const generics explain, because they print
-//! as numbers. The constants of typenum are complete up to 1024, which is beyond what any device
-//! supports.
+//! typenum decides, because it can compare in a bound. Error messages use const generics, because
+//! they print as numbers. typenum has a constant for every number up to 1024, which is beyond what
+//! any device supports.
 
 use typenum::{B0, B1, Const, IsLessOrEqual, LeEq, ToUInt, U, U1};
 

@@ -29,7 +29,7 @@ use crate::work::request::{Check, Emitted, How, Pending, SendSlot, Use, Work, Wo
 pub struct Placeholder;
 
 /// A work request that is filled once and posted many times (`struct ibv_send_wr` of
-/// ibv_post_send(3)). A post writes only what changes, the buffer.
+/// ibv_post_send(3)). A post writes only the part that changes: the buffer.
 ///
 /// [`prepare`](WorkRequest::prepare) creates it from a work request with [`Placeholder`] as its
 /// data, or with inline bytes, which it stores. It is not bound to a queue pair: each post has the
@@ -126,7 +126,7 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
     }
 }
 
-/// Posting [`Placeholder`] itself has this bound, which no entry satisfies
+/// The bound of posting [`Placeholder`] itself. No entry satisfies it
 /// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
     message = "a work request of `wr::Placeholder` has no buffer yet: `post_prepared` posts it",
@@ -314,8 +314,8 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
     }
 }
 
-/// The opcodes whose work requests can be posted again. Not SEND_WITH_INV, because a key is
-/// invalidated only once ([R19.1](crate::guide::rules#r19-1)).
+/// The opcodes whose work requests can be posted more than once. SEND_WITH_INV is not among them,
+/// because a key is invalidated only once ([R19.1](crate::guide::rules#r19-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be prepared",

@@ -41,13 +41,14 @@ impl<D> Recv<D> {
 }
 
 impl<D> Recv<D> {
-    /// A receive into a piece of a region, at a position that the program chooses, into several
-    /// pieces, or into a buffer and a piece. The completion contains the length of the message
+    /// A receive into a piece of a region, whose position the program chooses. The data can also be
+    /// several pieces, or a buffer and a piece. The completion contains the length of the message
     /// ([`Received::byte_len`](crate::completion::Received::byte_len)) and the unchanged pieces.
     /// Their bytes belong to the region, so peers may write them too.
     ///
-    /// A shared receive queue needs a buffer of its pool. It gets the start of the message, or only
-    /// brings its context ([`with_context`](Self::with_context)).
+    /// On a shared receive queue, the data must also contain a buffer of the queue's pool. The
+    /// buffer receives the start of the message, or is there only for its context
+    /// ([`with_context`](Self::with_context)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -67,9 +68,9 @@ impl<D> Recv<D> {
     ///
     /// # Errors
     /// The error contains the data.
-    /// - [`ErrorKind::Unsupported`]: the processor cannot access a region's memory, or may not
-    ///   because C code registered it. mlx5 copies short messages with the processor
-    ///   ([R18.18](crate::guide::rules#r18-18)).
+    /// - [`ErrorKind::Unsupported`]: the processor cannot access a region's memory, or this is
+    ///   unknown because C code registered the region. mlx5 copies short messages with the
+    ///   processor ([R18.18](crate::guide::rules#r18-18)).
     /// - [`ErrorKind::Os`] with EINVAL: a piece is empty. Leave it out, or use
     ///   [`empty`](Recv::empty) ([R3.3](crate::guide::rules#r3-3)).
     /// - [`ErrorKind::Limit`]: the pieces are longer than a message can be.

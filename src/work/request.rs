@@ -36,7 +36,8 @@ use crate::work::opcode::bounds::SolicitedOp;
 /// operands, the data `D`, and the address `A`. `F` says whether it is fenced, `G` whether it is
 /// signaled.
 ///
-/// Opcodes create it: `wr::Send::new(buf)`, `wr::RdmaWrite::inline(&bytes, remote)` and so on.
+/// The opcodes have the constructors: `wr::Send::new(buf)`, `wr::RdmaWrite::inline(&bytes, remote)`
+/// and so on.
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -60,7 +60,7 @@ opcodes! {
         /// A message in the buffer of a receive.
         #[doc(alias = "IBV_WC_RECV")]
         Recv = ibv_wc_opcode::IBV_WC_RECV;
-        /// An RDMA WRITE with immediate. Its data is in the region that it named.
+        /// An RDMA WRITE with immediate. Its data is in the region that the WRITE addressed.
         #[doc(alias = "IBV_WC_RECV_RDMA_WITH_IMM")]
         RecvRdmaWithImm = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
     }

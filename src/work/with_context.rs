@@ -19,7 +19,7 @@ use crate::work::recv::Recv;
 use crate::work::request::{Check, Emitted, How, Use, WorkRequest};
 use crate::work::with_id::NoBuffer;
 
-/// Data without a [`Buf`], with a buffer whose context the completion returns: see
+/// Data that does not contain a [`Buf`], and a buffer whose context the completion returns: see
 /// [`with_context`](WorkRequest::with_context).
 #[derive(Debug)]
 pub struct WithContext<D, C: 'static = ()> {
@@ -53,12 +53,12 @@ allows! { [R: RuledBy<call::WithContext, Part: NoContext>] R: WithContext; }
 ruled_by! { WithContext: [O, D, A, F, G] WorkRequest<O, D, A, F, G>, D; [D] Recv<D>, D; }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// Adds a buffer for its context only: the completion returns it, and its bytes are not sent.
-    /// C programs use the `wr_id` (ibv_post_send(3)). This is for inline data,
-    /// [`Empty`](crate::wr::Empty) and pieces of regions.
+    /// Adds a buffer for its context only: the completion returns the buffer, and its bytes are not
+    /// sent. C programs use the `wr_id` for this (ibv_post_send(3)). The data must be inline,
+    /// [`Empty`](crate::wr::Empty), or pieces of regions.
     ///
-    /// The entry of the completion is the buffer. If it is an [`AnyBuf`](crate::memory::AnyBuf), it
-    /// is a list with the buffer at its front, and with the pieces behind it.
+    /// The entry of the completion is the buffer. If the entry type is
+    /// [`AnyBuf`](crate::memory::AnyBuf), the entry is a list: first the buffer, then the pieces.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -95,13 +95,13 @@ impl<D> Recv<D> {
     /// [at a piece](Recv::at). The completion returns it, as for
     /// [`WorkRequest::with_context`](crate::wr::WorkRequest::with_context).
     ///
-    /// The message does not use the bytes of the buffer, which comes back narrowed to none
-    /// ([`Buf::widen`] restores them). If it is posted again without them, it receives nothing
-    /// ([R3.3](crate::guide::rules#r3-3)).
+    /// The message does not use the bytes of the buffer. The buffer comes back narrowed to zero
+    /// bytes; [`Buf::widen`] restores them. If you post it again without `widen`, it receives
+    /// nothing ([R3.3](crate::guide::rules#r3-3)).
     ///
-    /// Each receive of a shared receive queue needs a buffer of its pool
-    /// ([R9.9](crate::guide::rules#r9-9)). So this also posts empty receives there, and receives at
-    /// a piece:
+    /// Each receive of a shared receive queue needs a buffer of the queue's pool
+    /// ([R9.9](crate::guide::rules#r9-9)). With this method, you can also post empty receives and
+    /// receives at a piece there:
     ///
     /// ```
     /// # use proverbs::prelude::*;

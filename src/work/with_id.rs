@@ -40,10 +40,10 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// Sets a number that the completion returns ([`Completion::id`](crate::Completion::id)), for
     /// work requests without a buffer: C's `wr_id` (ibv_post_send(3)).
     ///
-    /// The number has 16 bits, enough to distinguish what is outstanding on one queue; the other
-    /// bits of the `wr_id` name the queue. Shared buffers
-    /// ([`set_id`](crate::memory::SharedBuf::set_id)) and pieces have 64 bits, and a `Buf` a value
-    /// of any type.
+    /// The number has 16 bits, enough to distinguish the work requests that are outstanding on one
+    /// queue; the other bits of the `wr_id` identify the queue. The number of a shared buffer
+    /// ([`set_id`](crate::memory::SharedBuf::set_id)) or a piece has 64 bits, and the context of a
+    /// `Buf` can have any type.
     ///
     /// ```
     /// # use proverbs::prelude::*;

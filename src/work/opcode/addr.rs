@@ -7,10 +7,10 @@ use crate::memory::remote::sealed::Sealed;
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
 use crate::work::request::Use;
 
-/// An opcode that can start at the remote address `R`: an RDMA WRITE at a [`RemoteSpan`], an RDMA
-/// READ at a [`RemoteSpan<ToRead>`](RemoteSpan), either at a [`RemoteAddr`] without a length
-/// instead, and an atomic at a [`RemoteCell`] ([R6.7](crate::guide::rules#r6-7),
-/// [R4.2](crate::guide::rules#r4-2)).
+/// An opcode that can start at the remote address `R`. An RDMA WRITE accepts a [`RemoteSpan`], an
+/// RDMA READ a [`RemoteSpan<ToRead>`](RemoteSpan), and an atomic a [`RemoteCell`]. A WRITE and a
+/// READ also accept a [`RemoteAddr`], which does not have a length
+/// ([R6.7](crate::guide::rules#r6-7), [R4.2](crate::guide::rules#r4-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -64,8 +64,8 @@ starts_at! {
     note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted"
 )]
 pub trait WriteAddr: Sealed {
-    /// The span, and how a WRITE to it uses its data: at most the length of the span, if it has
-    /// one.
+    /// The span, and how a WRITE to it uses its data: it must not exceed the length of the span,
+    /// if the span has one.
     #[doc(hidden)]
     fn place(self) -> (RemoteSpan, Use);
 }
@@ -95,8 +95,8 @@ impl WriteAddr for RemoteAddr {
     note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted"
 )]
 pub trait ReadAddr: Sealed {
-    /// The span, and how a READ from it uses its data: filled with the bytes of the span, if it has
-    /// a length.
+    /// The span, and how a READ from it uses its data: the bytes of the span fill it, if the span
+    /// has a length.
     #[doc(hidden)]
     fn place(self) -> (RemoteSpan<ToRead>, Use);
 }

@@ -27,12 +27,14 @@ pub struct RdmaRead {
 }
 
 impl RdmaRead {
-    /// Reads the peer's whole slice at `remote` into `data`, one buffer after the other. It sets
-    /// each buffer's length to the number of bytes that it receives. The post is rejected if the
+    /// Reads the peer's whole slice at `remote` into `data`, one buffer after the other. Each
+    /// buffer's length is set to the number of bytes that it receives. The post is rejected if the
     /// buffers' capacities are too small for the slice. `data` can be [`Empty`](crate::wr::Empty)
-    /// only for an empty slice. A [`RemoteAddr`](crate::memory::RemoteAddr) does not have a length,
-    /// so a READ from it fills the buffers' lengths.
-    /// siw does not support a READ of no bytes ([R24.18](crate::guide::rules#r24-18)).
+    /// only for an empty slice; siw does not support a READ of no bytes
+    /// ([R24.18](crate::guide::rules#r24-18)).
+    ///
+    /// A [`RemoteAddr`](crate::memory::RemoteAddr) does not have a length, so a READ from it reads
+    /// as many bytes as the lengths of the buffers add up to.
     #[inline(always)]
     pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaRead, D>
     where

@@ -7,7 +7,7 @@ use crate::work::data::{IntoData, Takes};
 use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
-/// SEND (`IBV_WR_SEND`): sends the data to a receive of the peer.
+/// SEND (`IBV_WR_SEND`): sends the data into a posted receive of the peer.
 ///
 /// ```
 /// # use proverbs::prelude::*;
