@@ -1,6 +1,7 @@
-//! The posting macros of `proverbs`: chains of work requests on the stack, in straight-line code.
-//! parse -> check the shape -> expand. The macros do not check the rules of posting: the expansion
-//! calls the same functions, with the same bounds, as the methods.
+//! The posting macros of `proverbs`. They build chains of work requests on the stack, in
+//! straight-line code. A macro parses its list, checks the list's shape and expands it. The macros
+//! do not check the rules of posting: the expansion calls the same functions, with the same bounds,
+//! as the methods.
 
 mod expand;
 mod list;

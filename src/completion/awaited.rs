@@ -24,7 +24,8 @@ use crate::wait::{Turns, not_registered, registration, step_aside};
 /// Completions are not `Send`, and neither is the result of [`wait`](Self::wait). Drop it before
 /// the next `await` if the task moves between threads.
 ///
-/// Only one task at a time can use a channel. It can wait for [many queues](Self::wait_any).
+/// Only one task at a time can use a channel, but that task can wait for [many
+/// queues](Self::wait_any).
 ///
 /// ```
 /// use proverbs::{loopback::Fabric, prelude::*};

@@ -73,9 +73,9 @@ impl AtEnd {
 }
 
 impl Drop for CqShared {
-    /// No thread can poll any more. The queue pairs that completed here are destroyed, because each
-    /// holds a reference to this value. So no completion can arrive, and orphaned entries must be
-    /// returned here.
+    /// No thread can poll any more. The queue pairs that completed here are destroyed, because a
+    /// queue pair that exists holds a reference to this value. So no completion can arrive, and
+    /// orphaned entries must be returned here.
     fn drop(&mut self) {
         let mut over = Over::default();
         self.inbox.close_for_all(&mut over);

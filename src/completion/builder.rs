@@ -12,7 +12,7 @@ use crate::terms::threads::{AnyThread, InLane, Threads};
 
 /// A builder of a completion queue ([`Context::cq`], [`Lane::cq`]).
 ///
-/// It has room for the entries that [`Context::cq`] requests and for those that
+/// The queue has room for the entries that [`Context::cq`] requests, plus the entries that
 /// [`queue_pairs`](Self::queue_pairs) and [`receives`](Self::receives) add. It can also have a
 /// [channel](Self::channel) for its events, a completion [vector](Self::vector) of that channel,
 /// and extra [fields](Self::fields) in its completions. Each of these three can be set once.
@@ -181,9 +181,9 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     /// ([R9.9](crate::guide::rules#r9-9)).
     ///
     /// An entry becomes free when its completion is polled. The entries of a destroyed or reset
-    /// queue pair become free at a later poll; this does not wake a poller that sleeps until a
-    /// completion. Free entries go to whichever queue pair posts first: there are no reserves, and
-    /// a failed post does not queue for room. A post without room fails with
+    /// queue pair become free at a later poll; a poller that sleeps until a completion arrives is
+    /// not woken for this. Free entries go to the queue pair that posts first. No entries are
+    /// reserved, and a post that finds no room is not queued: it fails with
     /// [`CqFull`](crate::post::PostErrorKind::CqFull);
     /// [`send_cq_room`](crate::QueuePair::send_cq_room) waits for room. A list or chain is posted
     /// as a whole or not at all.
@@ -215,7 +215,7 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
         CqBuilder { counts: Counts { is_shared: true, ..self.counts }, ..self }
     }
 
-    /// Counts completions, failures and received bytes for an operator. [`CqHandle::counters`]
+    /// Counts completions, failures and received bytes, for monitoring. [`CqHandle::counters`]
     /// returns the counts. Each poll then goes through an adapter, which reads each completion once
     /// more.
     ///

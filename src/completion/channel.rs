@@ -88,7 +88,7 @@ impl CompletionChannel {
     /// notification, take events until `None`.
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_cq_event`: the device is gone. If a
-    /// signal interrupts the call, it returns `None`.
+    /// signal interrupts the call, the result is `None`.
     ///
     /// ```
     /// # use proverbs::{loopback::Fabric, prelude::*};

@@ -106,7 +106,7 @@ impl<E: Entry> UdReceived<E> {
 
     /// The address vector for a reply to the sender ([R5.11](crate::guide::rules#r5-11)); `None` on
     /// RoCE if the message has no GRH of a known form. If the port has several LIDs, the reply is
-    /// sent from the first. To send it from the LID that the datagram was addressed to, set
+    /// sent from the first LID. To send it from the LID that the datagram was addressed to, set
     /// `src_path_bits` of the vector to
     /// [`dlid_path_bits`](crate::ext::extended_polling::ReadFields::dlid_path_bits).
     #[doc(alias("ibv_init_ah_from_wc", "ibv_create_ah_from_wc", "version_tclass_flow"))]

@@ -41,10 +41,10 @@ use crate::counters::queue_counters::QueueCounters;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It identifies one work request that was posted to one queue pair since its creation or last
-/// reset, and no other value does so. Another queue pair, even a later one with the same number,
-/// rejects it, and so does the same queue pair after a reset. It never releases a later work
-/// request, even after 2^32 of them.
+/// Each value identifies one work request of one queue pair, and no other value identifies the same
+/// work request. Another queue pair, even a later one with the same number, rejects the value, and
+/// so does the same queue pair after a reset. A value never releases a later work request, even
+/// after 2^32 of them.
 ///
 /// Dropping it has the same effect as dropping the [`Completion`](crate::Completion): the entries
 /// are released as soon as the queue pair needs room. After `mem::forget` they stay with the queue
@@ -68,7 +68,7 @@ impl DetachedCompletion {
         DetachedCompletion { counters, number, status, qp_num }
     }
 
-    /// Success, or the reason of the failure ([R10.1](crate::guide::rules#r10-1)).
+    /// Success, or the reason for the failure ([R10.1](crate::guide::rules#r10-1)).
     ///
     /// # Errors
     /// [`WcError`] with the status of ibv_poll_cq(3).
@@ -76,8 +76,8 @@ impl DetachedCompletion {
         self.status
     }
 
-    /// The number of the queue pair, to find it. Several queue pairs of one process may have the
-    /// same number, on different devices or one after the other.
+    /// The number of the queue pair. Use it to find the queue pair. Several queue pairs of one
+    /// process may have the same number, on different devices or one after the other.
     pub fn qp_num(&self) -> u32 {
         self.qp_num
     }

@@ -159,18 +159,17 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 }
 
 impl<C, M> Pool<C, M> {
-    /// Returns orphaned buffers to the pool. The result is their number. Orphaned buffers were
+    /// Puts orphaned buffers back into the pool, and returns their number. Orphaned buffers were
     /// posted to a queue pair that was destroyed or reset, or to a shared receive queue that was
-    /// destroyed, and can no longer complete (rules
-    /// [R7.16](crate::guide::rules#r7-16), [R8.18](crate::guide::rules#r8-18),
-    /// [R10.15](crate::guide::rules#r10-15)).
+    /// destroyed, and can no longer complete (rules [R7.16](crate::guide::rules#r7-16),
+    /// [R8.18](crate::guide::rules#r8-18), [R10.15](crate::guide::rules#r10-15)).
     ///
-    /// Polling `cq`, the completion queue of the queue pair, also returns them. It does so at the
-    /// next poll after the queue was found empty; a [`poll`](CompletionQueue::poll) that returns
-    /// fewer than 16 completions found it empty. On a queue that is never empty, it does so after
-    /// as many completions as `cq` can hold. Call `reclaim` to get the number, or if there may be
-    /// no further poll. If the queue pair used two completion queues, both must have reached that
-    /// point.
+    /// Polling `cq`, the completion queue of the queue pair, also puts them back. The first poll
+    /// after one that found the queue empty does this; a [`poll`](CompletionQueue::poll) that
+    /// returns fewer than 16 completions has found it empty. If the queue is never empty, this
+    /// happens after as many completions as `cq` can hold. Call `reclaim` to get the number, or if
+    /// there may be no further poll. If the queue pair used two completion queues, both must have
+    /// reached that point.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -198,8 +197,8 @@ impl<C, M> Pool<C, M> {
 }
 
 impl<C, M> Arena<C, M> {
-    /// Returns the orphaned buffers of destroyed or reset queue pairs to the arena. The result
-    /// is their number. See [`Pool::reclaim`].
+    /// Puts the orphaned buffers of destroyed or reset queue pairs back into the arena, and returns
+    /// their number. See [`Pool::reclaim`].
     ///
     /// ```
     /// # use proverbs::prelude::*;

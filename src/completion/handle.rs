@@ -38,13 +38,13 @@ use crate::terms::threads::{AnyThread, Threads};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A handle does not keep the completion queue. After the queue was dropped or destroyed, or
+/// A handle does not keep the completion queue alive. After the queue was dropped or destroyed, or
 /// [failed](CompletionQueue::poll), each call with a handle fails with
 /// [`ErrorKind::CqGone`](crate::ErrorKind::CqGone).
 ///
-/// The thread that polls gets the entries of all queues. So a handle is `Send` and `Sync` only if
-/// the entry type `E` is `Send` ([R17.1](crate::guide::rules#r17-1)), and a handle of a queue of a
-/// [`Lane`](crate::device::Lane) is neither.
+/// The thread that polls receives the entries of all queues. So a handle is `Send` and `Sync` only
+/// if the entry type `E` is `Send` ([R17.1](crate::guide::rules#r17-1)), and a handle of a queue of
+/// a [`Lane`](crate::device::Lane) is neither.
 #[doc(alias = "ibv_cq")]
 pub struct CqHandle<E: Entry = Buf, L: Threads = AnyThread> {
     inbox: Arc<Inbox>,
@@ -76,7 +76,7 @@ impl<E: Entry, L: Threads> CqHandle<E, L> {
         self.capacity().saturating_sub(self.unbooked())
     }
 
-    /// The counts of the completion queue for an operator, or `None` if it was created without
+    /// The monitoring counters of the completion queue, or `None` if the queue was created without
     /// [`counted`](crate::completion::CqBuilder::counted).
     ///
     /// ```

@@ -87,7 +87,7 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// Whether a queue is over that was known to be gone when `then` completions had passed. If so,
+    /// Whether a queue that was known to be gone when `then` completions had passed is over. If so,
     /// everything that was in the completion queue at that time has been polled. Either the queue
     /// was found empty since, or as many completions have passed as it could ever hold (`largest`:
     /// its capacity may have decreased since `then`).

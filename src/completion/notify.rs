@@ -18,8 +18,9 @@ pub enum Notify {
     /// The next completion of any kind.
     Any,
     /// The next receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited). On
-    /// some devices also the next failure: Soft-RoCE raises no event for a failed or flushed send,
-    /// and from Linux 6.12 on none for a flushed receive ([R13.5](crate::guide::rules#r13-5)).
+    /// some devices, the next failure raises an event too. Soft-RoCE raises none for a failed or
+    /// flushed send and, since Linux 6.12, none for a flushed receive
+    /// ([R13.5](crate::guide::rules#r13-5)).
     Solicited,
 }
 
@@ -75,7 +76,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.look_for()
     }
 
-    /// Whether there are completions; if not, arms the queue.
+    /// Returns whether there are completions. If there are none, arms the queue.
     pub(crate) fn is_ready_or_armed(&mut self, notify: Notify) -> Result<bool, Error> {
         if self.fetch()? {
             return Ok(true);

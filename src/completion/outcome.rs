@@ -54,8 +54,8 @@ pub enum Outcome<'cq, E: Entry> {
     /// ([R11.7](crate::guide::rules#r11-7)).
     Failed(Failed<E>),
     /// A completion of a selectively signaled send queue. Pass it to
-    /// [`complete`](crate::QueuePair::complete) of its queue pair. If another thread has that,
-    /// [`detach`](Completion::detach) it.
+    /// [`complete`](crate::QueuePair::complete) of its queue pair. If another thread owns the queue
+    /// pair, [`detach`](Completion::detach) the completion first.
     Selective(Completion<'cq, E>),
 }
 
@@ -120,7 +120,7 @@ impl<'cq, E: Entry> Outcome<'cq, E> {
 
     /// The 16-bit id that was assigned to a send without a buffer
     /// ([`with_id`](crate::wr::WorkRequest::with_id)), as for [`Completion::id`]. It is 0 for
-    /// receives and for [`Selective`](Outcome::Selective); there, use
+    /// receives and for [`Selective`](Outcome::Selective). For a selective completion, use
     /// [`Released::id`](crate::qp::Released::id).
     #[doc(alias = "wr_id")]
     pub fn id(&self) -> u16 {
@@ -157,7 +157,7 @@ pub struct Failed<E> {
     pub direction: Direction,
     /// The number of the queue pair that it was posted to.
     pub qp_num: u32,
-    /// The reason of the failure.
+    /// The reason for the failure.
     pub error: WcError,
 }
 
@@ -244,7 +244,7 @@ impl Completion<'_, Raw> {
 }
 
 impl Promised<'_, Success> {
-    /// The number of bytes that a READ or an atomic read.
+    /// The number of bytes that a READ or an atomic operation returned.
     fn bytes_brought(self) -> Option<u32> {
         const BRING: [ibv_wc_opcode::Type; 3] = [
             ibv_wc_opcode::IBV_WC_RDMA_READ,
@@ -260,7 +260,8 @@ impl_debug!([E: Entry] Completion<'_, E>, |it|
     "Completion(QP {:#x}, {:?})", it.qp_num(), it.status());
 
 impl<C> Received<Buf<C>> {
-    /// The message; empty if the receive had no buffer, or if the data was written elsewhere.
+    /// The message. It is empty if the receive had no buffer, or if an RDMA WRITE with immediate
+    /// consumed the receive.
     pub fn data(&self) -> &[u8] {
         self.entry.as_deref().unwrap_or(&[])
     }
@@ -309,7 +310,8 @@ impl Received<SharedBuf> {
 }
 
 impl Received<OpenBuf> {
-    /// Always empty, because an open region has no slice of its bytes. Use its `read_at`.
+    /// Always empty, because the bytes of a region that peers can access cannot be borrowed as a
+    /// slice. Use the region's `read_at`.
     pub fn data(&self) -> &[u8] {
         &[]
     }

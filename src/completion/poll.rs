@@ -36,9 +36,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// If you stop iterating early, the next poll returns the rest.
     ///
     /// Polling also finishes destroyed queue pairs: it returns their buffers and releases their
-    /// reserved entries. This happens at the next poll after the completion queue was found empty,
-    /// or after as many completions as it can hold. A poll that returns fewer than 16 completions
-    /// found the queue empty.
+    /// reserved entries. The first poll after one that found the completion queue empty does this;
+    /// a poll that returns fewer than 16 completions has found it empty. If the queue is never
+    /// empty, this happens after as many completions as the queue can hold.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -95,7 +95,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         Ok(self.find_one(count)?.map(|at| unsafe { Completion::new(at) }))
     }
 
-    /// The address of the next completion to return, after a poll of one that returned `count`.
+    /// The address of the next completion to return, after a poll for one completion that returned
+    /// `count`.
     #[inline(always)]
     pub(crate) fn find_one(&mut self, count: i32) -> Result<Option<*const ibv_wc>, Error> {
         if count > 0 {

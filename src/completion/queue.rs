@@ -28,10 +28,10 @@ pub(crate) trait SendIntoEntryInstead {}
 
 /// A completion queue (`ibv_create_cq`). `E` is the entry type of the queues that complete into it.
 ///
-/// A queue reserves its share of the capacity when it is created, so the completion queue cannot
-/// overrun ([R9.9](crate::guide::rules#r9-9)). Polling requires `&mut`, so only one thread at a
-/// time polls a completion queue, without locks. Other threads create queue pairs on it with its
-/// [`handle`](Self::handle).
+/// Each of these queues reserves its share of the capacity when it is created, so the completion
+/// queue cannot overrun ([R9.9](crate::guide::rules#r9-9)). Polling requires `&mut`, so only one
+/// thread at a time polls a completion queue, without locks. Other threads create queue pairs on it
+/// with its [`handle`](Self::handle).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -103,10 +103,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// ```
     ///
     /// # Errors
-    /// The queue is unchanged.
+    /// The queue is unchanged, unless the error says otherwise.
     /// - [`Booked`](crate::ErrorKind::Booked): its queues have reserved more than `cqe` entries.
     /// - [`Limit`](crate::ErrorKind::Limit): `cqe` exceeds the device's `max_cqe`, or the device
-    ///   granted less. In the second case the queue has the granted size.
+    ///   granted less. If the device granted less, the queue has the granted size.
     /// - [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it holds more than `cqe`
     ///   completions, EOPNOTSUPP if the device cannot resize.
     #[doc(alias = "ibv_resize_cq")]
@@ -135,10 +135,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         std::ptr::eq(mine.as_ref().map_or(std::ptr::null(), Arc::as_ptr), Arc::as_ptr(channel))
     }
 
-    /// Returns the orphaned [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::memory::OpenBuf)
-    /// handles of destroyed or reset queue pairs. The result is their number. See
-    /// [`Pool::reclaim`](crate::Pool::reclaim), which does this for buffers. Polls also return
-    /// them, under the same conditions.
+    /// Releases the orphaned [`SharedBuf`](crate::SharedBuf) and
+    /// [`OpenBuf`](crate::memory::OpenBuf) handles of destroyed or reset queue pairs, and returns
+    /// their number. [`Pool::reclaim`](crate::Pool::reclaim) does this for buffers. Polls also
+    /// release the handles, under the same conditions.
     ///
     /// ```
     /// # use proverbs::prelude::*;

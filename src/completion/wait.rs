@@ -66,10 +66,10 @@ impl CompletionChannel {
     ///
     /// It polls, arms the queue (`ibv_req_notify_cq`) and polls again. Only if both polls find
     /// nothing does it sleep for an event (`ibv_get_cq_event`), which it acknowledges
-    /// ([R13.3](crate::guide::rules#r13-3)). That is one system call, or three if the previous wait
-    /// on this channel had a timeout. The result is never empty. If the channel has several queues,
-    /// their events are acknowledged too, and those queues are no longer armed. Nothing is lost,
-    /// because each wait polls before it sleeps.
+    /// ([R13.3](crate::guide::rules#r13-3)). Sleeping takes one system call, or three if the
+    /// previous wait on this channel had a timeout. The result is never empty. If the channel has
+    /// several queues, their events are acknowledged too, and those queues are no longer armed.
+    /// Nothing is lost, because each wait polls before it sleeps.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `cq` is not on this channel, EIO of `ibv_poll_cq` if
@@ -97,13 +97,14 @@ impl CompletionChannel {
         self.wait_for(cq, Notify::Any, Some(timeout), None)
     }
 
-    /// Like [`wait_timeout`](Self::wait_timeout), or **forever** if `timeout` is `None`, but only a
-    /// receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited) ends the
-    /// sleep (`solicited_only` of `ibv_req_notify_cq`). On some devices a failure ends it too.
+    /// Like [`wait_timeout`](Self::wait_timeout), but only a receive whose message was sent
+    /// [`solicited`](crate::wr::WorkRequest::solicited) ends the sleep (`solicited_only` of
+    /// `ibv_req_notify_cq`). On some devices a failure ends it too. If `timeout` is `None`, it may
+    /// wait **forever**.
     ///
     /// **A failure may not wake the program** ([R13.5](crate::guide::rules#r13-5)). Soft-RoCE never
-    /// wakes it for a failed or flushed send, and from Linux 6.12 on not for a flushed receive
-    /// either. Without a `timeout`, a program may sleep through the failure of its queue pair.
+    /// wakes it for a failed or flushed send nor, since Linux 6.12, for a flushed receive. Without
+    /// a `timeout`, a program may sleep through the failure of its queue pair.
     ///
     /// Completions that are available at the call are returned at once, solicited or not. So are
     /// completions that arrive with the wake-up or within `timeout`. A queue that is already armed
@@ -137,7 +138,7 @@ impl CompletionChannel {
 
     /// Sleeps until one of `queues`, all on this channel, has completions. Returns the index of the
     /// first queue that does. Poll that queue; others may have completions too. Returns `None`
-    /// after `timeout`; waits **forever** if that is `None`.
+    /// after `timeout`. If `timeout` is `None`, it waits **forever**.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait), for any of the queues. A timeout is not an error.
@@ -168,8 +169,9 @@ impl CompletionChannel {
         self.first_of(queues, timeout, None)
     }
 
-    /// Like [`wait_timeout`](Self::wait_timeout), or **forever** if `timeout` is `None`, but a
-    /// [`waker`](Waker::wake) can end it early. The result is empty after a wake or a timeout.
+    /// Like [`wait_timeout`](Self::wait_timeout), but a [`waker`](Waker::wake) can end the wait
+    /// early. If `timeout` is `None`, it may wait **forever**. The result is empty after a wake or
+    /// a timeout.
     ///
     /// Completions take precedence, including those that arrive together with the wake. Only a call
     /// that returns no completion consumes a wake.
@@ -225,7 +227,8 @@ impl CompletionChannel {
         self.first_of(queues, timeout, Some(waker))
     }
 
-    /// Takes events until one of the queues has completions, or until the timeout or the waker.
+    /// Takes events until one of the queues has completions, the timeout expires or the waker is
+    /// woken.
     fn first_of(
         &mut self,
         queues: &mut [&mut dyn AnyCompletionQueue],
@@ -241,8 +244,8 @@ impl CompletionChannel {
         }
     }
 
-    /// Takes events until there are completions, or until the timeout or the waker. (Inlined, so
-    /// that a wait without a timeout or a waker pays for neither.)
+    /// Takes events until there are completions, the timeout expires or the waker is woken.
+    /// (Inlined, so that a wait without a timeout or a waker pays for neither.)
     #[inline(always)]
     fn wait_for<'cq, E: Entry, L: Threads>(
         &mut self,

@@ -22,11 +22,11 @@ use crate::work::wc_opcode::WcOpcode;
 /// One completion (`struct ibv_wc` of ibv_poll_cq(3)). It borrows its completion queue, cannot be
 /// copied, and is consumed once.
 ///
-/// Taking its entry also frees the room of its work request. Dropping a completion returns its
-/// entry to the pool. Dropping one of a selectively signaled send queue releases the same entries
-/// as [`complete`](crate::QueuePair::complete), as soon as its queue pair needs room. After
-/// `mem::forget` of a completion, its work request stays outstanding until the queue pair is reset
-/// or destroyed, and a drain times out.
+/// Taking its entry also frees the place of the work request in its queue. Dropping a completion
+/// returns its entry to the pool. Dropping a completion of a selectively signaled send queue
+/// releases the same entries as [`complete`](crate::QueuePair::complete), as soon as its queue pair
+/// needs room. After `mem::forget` of a completion, its work request stays outstanding until the
+/// queue pair is reset or destroyed, and a drain times out.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -137,8 +137,8 @@ impl<'cq, E: Owned> Completion<'cq, E> {
 
     /// Detaches a completion of a selectively signaled send queue from its completion queue, so
     /// that another thread can [`redeem`](crate::QueuePair::redeem) it. [`DetachedCompletion`] has
-    /// an example. It takes a lock, so prefer [`complete`](crate::QueuePair::complete) if this
-    /// thread has the queue pair.
+    /// an example. Detaching takes a lock, so prefer [`complete`](crate::QueuePair::complete) if
+    /// this thread owns the queue pair.
     ///
     /// # Errors
     /// The completion, if it does not belong to a [selectively signaled](Self::is_selective) queue,
@@ -187,9 +187,9 @@ impl<'cq, E: Owned> Completion<'cq, E> {
 
     /// The id that was assigned to a work request without a buffer
     /// ([`with_id`](crate::wr::WorkRequest::with_id)), regardless of the status. It takes the place
-    /// of C's `wr_id`, of which 16 bits are available to the program. It is 0 if none was assigned.
-    /// It is also 0 for a selectively signaled send queue, where
-    /// [`Released::id`](crate::qp::Released::id) returns the id.
+    /// of C's `wr_id`, of which 16 bits are available to the program. It is 0 if no id was
+    /// assigned. It is also 0 for a selectively signaled send queue; use
+    /// [`Released::id`](crate::qp::Released::id) there.
     #[inline(always)]
     pub fn id(&self) -> u16 {
         let has_id = word::is_none(self.word) && !self.is_ring();
@@ -226,7 +226,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
         Completion { wc, word: wc.wr_id() as usize, _entry: PhantomData }
     }
 
-    /// Success, or the reason of the failure ([R10.1](crate::guide::rules#r10-1)).
+    /// Success, or the reason for the failure ([R10.1](crate::guide::rules#r10-1)).
     ///
     /// # Errors
     /// [`WcError`] with the status of ibv_poll_cq(3).
@@ -256,7 +256,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
         is_receive.then(|| unsafe { success.says() })
     }
 
-    /// `src_qp` and `slid`, if it is a receive that succeeded.
+    /// `src_qp` and `slid`, if this is a receive that succeeded.
     ///
     /// # Safety
     /// It belongs to a queue pair whose arrivals have a source.

@@ -71,10 +71,10 @@ impl AddressHandle {
         Ok(AddressHandle { handle, pd: pd.id() })
     }
 
-    /// EFA's number of the address handle (`efadv_query_ah`). A received message on SRD contains
-    /// the number of the handle for its sender:
-    /// [`Sender::ah_number`](crate::ext::srd::Sender::ah_number). All handles for one peer have the
-    /// same number. Call it before you pass the handle to a queue pair.
+    /// EFA's number of the address handle (`efadv_query_ah`). A message received on SRD reports the
+    /// number of the handle for its sender
+    /// ([`Sender::ah_number`](crate::ext::srd::Sender::ah_number)). All handles for one peer have
+    /// the same number. Call this before you pass the handle to a queue pair.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};

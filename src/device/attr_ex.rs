@@ -50,9 +50,9 @@ abilities! {
         |a| a.device.device_cap_flags.contains(DeviceCap::MEM_WINDOW_TYPE_2B);
     /// An [`Ability`]: device memory (`max_dm_size`), for [`alloc_dm`](crate::Context::alloc_dm).
     DeviceMemory: "device memory", |a| a.max_dm_size != 0;
-    /// An [`Ability`] of a region and of a queue pair that FLUSHes: FLUSH to global visibility.
+    /// An [`Ability`] for regions, and for queue pairs that post FLUSH: FLUSH to global visibility.
     FlushGlobal: "FLUSH_GLOBAL", |a| a.has(38);
-    /// An [`Ability`] of a region: FLUSH to persistence, so that data survives a loss of power.
+    /// An [`Ability`] for regions: FLUSH to persistence, so that data survives a loss of power.
     FlushPersistent: "FLUSH_PERSISTENT", |a| a.has(39);
     /// An [`Ability`]: timestamps of completions (`completion_timestamp_mask`).
     Timestamps: "completion timestamps", |a| a.completion_timestamp_mask != 0;
@@ -98,7 +98,7 @@ pub struct Can<A: Ability> {
 }
 
 impl<A: Ability> Can<A> {
-    /// Whether it is a proof for the device of this context.
+    /// Whether this is a proof for the device of `context`.
     pub fn is_of(&self, context: &Context) -> bool {
         std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&context.handle))
     }

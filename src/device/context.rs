@@ -69,8 +69,8 @@ pub(crate) fn open(name: &str) -> Result<Context, Error> {
 
 impl Context {
     /// The provider of the device. The crate queried it from the kernel when it opened the device.
-    /// It decides whether the crate relies on promises that not every provider keeps: see
-    /// [`Provider`].
+    /// Not every provider keeps every promise of the verbs, and the crate relies on some promises
+    /// only if this provider keeps them: see [`Provider`].
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -199,8 +199,8 @@ impl Context {
     }
 
     /// A context that was opened outside this crate, such as by C code; [`raw`](crate::raw) has an
-    /// example. The crate does not close it. Instead it drops `keep` when neither the value nor an
-    /// object created from it exists any more.
+    /// example. The crate does not close it. Instead it drops `keep` when the returned value and
+    /// all objects created from it are gone.
     ///
     /// # Safety
     /// - `context` is a context of libibverbs, and live until `keep` is dropped.

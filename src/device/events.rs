@@ -82,7 +82,7 @@ impl DeviceEvents {
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `ibv_get_async_event`: the device is gone. If
-    /// a signal interrupts the call, it returns `None`.
+    /// a signal interrupts the call, the result is `None`.
     pub fn try_next(&mut self) -> Result<Option<DeviceEvent>, Error> {
         let get = self.context.control().try_get_async_event;
         #[allow(unsafe_code)] // one verb
@@ -154,8 +154,9 @@ impl DeviceEvents {
         self.next_before(Sleep::new(Some(timeout), None))
     }
 
-    /// Like [`wait_timeout`](Self::wait_timeout), or **forever** if `timeout` is `None`, but a
-    /// [`waker`](Waker::wake) can end it early. Returns `None` after a wake or a timeout.
+    /// Like [`wait_timeout`](Self::wait_timeout), but a [`waker`](Waker::wake) can end the wait
+    /// early. If `timeout` is `None`, it may wait **forever**. Returns `None` after a wake or a
+    /// timeout.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). Neither a timeout nor being woken is an error.

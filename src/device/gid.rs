@@ -58,9 +58,9 @@ impl Context {
         Ok(entries)
     }
 
-    /// Selects the GID of a port to use for traffic that may be routed. It prefers RoCE v2 entries
-    /// that are not link-local: the first IPv4 entry, or the first IPv6 entry. If there are none,
-    /// it returns the first link-local entry. [`RoceV2Gid`] has an example.
+    /// Selects the GID of a port to use for traffic that may be routed. Among the RoCE v2 entries
+    /// of the port, it prefers entries that are not link-local, then IPv4 to IPv6, then the lowest
+    /// index. [`RoceV2Gid`] has an example.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the port has no RoCE v2 GID; the error lists its GIDs. Otherwise

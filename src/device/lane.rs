@@ -16,7 +16,7 @@ use crate::terms::threads::InLane;
 /// completion queues, [`create_srq`](ProtectionDomain::create_srq) its shared receive queues, and
 /// [`create_qp`](ProtectionDomain::create_qp) its queue pairs, whose profile has `threads: InLane`.
 /// These objects cannot be mixed with others: a queue pair of a lane needs completion queues of a
-/// lane, and other queue pairs need other completion queues.
+/// lane, and other queue pairs cannot use these.
 ///
 /// None of them is `Send` ([R17.8](crate::guide::rules#r17-8)). Regions, pools, buffers and address
 /// handles do not belong to a lane. Create them from the protection domain, on any thread, and use
@@ -59,8 +59,8 @@ pub type Lane = ProtectionDomain<InLane>;
 
 impl ProtectionDomain {
     /// Creates a [`Lane`] of this domain for the calling thread (`ibv_alloc_td`,
-    /// `ibv_alloc_parent_domain`). If the device does not support thread domains, the lane has
-    /// locks ([R17.2](crate::guide::rules#r17-2)).
+    /// `ibv_alloc_parent_domain`). If the device does not support thread domains, the lane uses the
+    /// provider's locks ([R17.2](crate::guide::rules#r17-2)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///

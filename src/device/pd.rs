@@ -90,7 +90,7 @@ impl ProtectionDomain {
 
     /// A protection domain that was allocated outside this crate, such as by C code;
     /// [`raw`](crate::raw) has an example. The crate does not deallocate it. Instead it drops
-    /// `keep` when neither the value nor an object created from it exists any more.
+    /// `keep` when the returned value and all objects created from it are gone.
     ///
     /// # Safety
     /// `pd` is a protection domain of libibverbs, and live until `keep` is dropped.

@@ -82,7 +82,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP or ENOSYS if neither is available.
+    /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP or ENOSYS if neither source is available.
     #[doc(alias = "ibv_query_port_speed")]
     pub fn query_port_speed(&self, port: u8) -> Result<u64, Error> {
         let ask = self.handle.control().query_port_speed;

@@ -7,7 +7,7 @@
 //! | extension | for | needs | design |
 //! |---|---|---|---|
 //! | [`windows`] | keys for parts of a region, which are revoked without deregistering it | memory windows of the device, of type 2 or 1 | [page](https://docs.rs/crate/proverbs/latest/source/docs/windows.md) |
-//! | [`xrc`] | one initiator for all processes of a host, whose targets share their receive queues | `IBV_DEVICE_XRC` of the device: the ability [`Xrc`](crate::transport::Xrc) | [page](https://docs.rs/crate/proverbs/latest/source/docs/xrc.md) |
+//! | [`xrc`] | one queue pair per remote host instead of one per remote process: its messages select a shared receive queue there | `IBV_DEVICE_XRC` of the device: the ability [`Xrc`](crate::transport::Xrc) | [page](https://docs.rs/crate/proverbs/latest/source/docs/xrc.md) |
 //! | [`srd`] | reliable, unordered datagrams with RDMA, without connections | an EFA device with libefa, and extended posting | [page](https://docs.rs/crate/proverbs/latest/source/docs/srd.md) |
 //! | [`extended_polling`] | completions with more fields, such as the device's clock | `ibv_create_cq_ex` of the device, with the fields | [page](https://docs.rs/crate/proverbs/latest/source/docs/extended-polling.md) |
 //! | [`extended_posting`] | sends posted in sessions of `ibv_wr_*` | `ibv_create_qp_ex` of the device | [page](https://docs.rs/crate/proverbs/latest/source/docs/extended-posting.md) |

@@ -22,7 +22,7 @@ const POISON: i32 = i32::MIN / 2;
 /// No queue is this deep (devices support a few thousand entries), so completions fit in the rest.
 const DEEPEST: u32 = 1 << 28;
 /// Subtracted from room and depth if the queue takes an entry of a shared budget with each work
-/// request. No post then fits as far as known, so each takes the cold path.
+/// request. Then no post seems to fit, so each post takes the cold path.
 const HIDDEN: i32 = i32::MIN / 4;
 
 #[doc(hidden)]

@@ -2,11 +2,11 @@
 //!
 //! An [`InFlight`] counts how many work requests a queue may still post, because devices free slots
 //! before their completions are polled (R9.7) and a completion queue must not overrun (R9.9). It
-//! also finds the entry of a completed work request. There are three:
+//! also finds the entry of a completed work request. There are three kinds:
 //!
 //! - [`Credits`](credits::Credits): every work request completes, and its entry is the wr_id.
 //! - [`Ring`](ring::Ring): only some complete. The ring stores the entries, and a completion
-//!   releases all up to its own.
+//!   releases all entries up to its own.
 //! - [`Uncounted`](uncounted::Uncounted): for a shared receive queue. The entry is the wr_id, and
 //!   the number of buffers in the queue's pool is the limit.
 //!
@@ -149,10 +149,10 @@ pub trait InFlight<E: Entry>: Sized {
     /// Moves the cursor to the next work request.
     fn advance(cursor: &mut Self::Cursor);
 
-    /// Stores the entry of the `i`th work request, counted from where `cursor` was before the first
-    /// of them, or the number of one without an entry (in the bits of `word::ID`), and returns its
-    /// wr_id. The caller owns the entry until it is spent. The entries of one cursor are entered in
-    /// order, each once.
+    /// Stores the entry of the `i`th work request, or the id of a work request without an entry (in
+    /// the bits of `word::ID`), and returns its wr_id. `i` counts from the position of `cursor`
+    /// before the first work request. The caller owns the entry until it is spent. The entries of
+    /// one cursor are entered in order, each once.
     ///
     /// # Safety
     /// The cursor is valid. The list has no more work requests than `MOST`, or than there is room
@@ -192,7 +192,7 @@ pub trait InFlight<E: Entry>: Sized {
     }
 
     /// Takes room for `n` work requests, after reading what has completed. The device owns them
-    /// from then on. False means that they do not fit.
+    /// from then on. Returns false if they do not fit.
     #[must_use]
     fn look_and_spend(&mut self, n: u32) -> bool;
 
@@ -249,7 +249,7 @@ pub trait InFlight<E: Entry>: Sized {
     /// The number of work requests posted since the in-flight table was created, wrapping.
     fn posted(&self) -> u32;
 
-    /// How many of them are known to have completed.
+    /// The number of these work requests that are known to have completed.
     fn completed(&self) -> u32;
 
     /// Releases the stored entries up to `until`; `None` if there are none.

@@ -32,8 +32,8 @@ impl<'q, E: Entry> Released<'q, E> {
         self.ring.note_done();
     }
 
-    /// Returns all entries, if they are exactly `N` work requests with a buffer each. Use it to
-    /// take back a chain of known length in one step.
+    /// Returns all entries, if they belong to exactly `N` work requests and each has a buffer. Use
+    /// it to take back a chain of known length in one step.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -77,8 +77,8 @@ impl<'q, E: Entry> Released<'q, E> {
         Ok(words.map(|word| unsafe { E::from_kept(word) }))
     }
 
-    /// Appends all entries to `entries`, in posting order. It makes room once: about 10
-    /// instructions per entry, while `entries.extend(released)` takes 17.
+    /// Appends all entries to `entries`, in posting order. It reserves capacity once, and then
+    /// takes about 10 instructions per entry; `entries.extend(released)` takes 17.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -115,10 +115,10 @@ impl<'q, E: Entry> Released<'q, E> {
         unsafe { entries.set_len(len) };
     }
 
-    /// The number of the work request that completed, which is the last one of these
-    /// ([`with_id`](crate::wr::WorkRequest::with_id)): the program's 16 bits of C's `wr_id`. It is
-    /// 0 if no number was set, or if the work request has a buffer. Call it before you take the
-    /// last entry.
+    /// The id of the work request that completed, which is the last of the released ones.
+    /// [`with_id`](crate::wr::WorkRequest::with_id) sets this id, the 16 bits of C's `wr_id` that
+    /// the program can use. It is 0 if no id was set, or if the work request has a buffer. Call
+    /// this before you take the last entry.
     ///
     /// ```
     /// # use proverbs::prelude::*;

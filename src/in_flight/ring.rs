@@ -96,8 +96,8 @@ impl<E: Entry> Ring<E> {
         self.measure();
     }
 
-    /// Computes how many fit until completions are read again: none, if each post claims its
-    /// entries.
+    /// Computes how many work requests fit until completions are read again: none, if each post
+    /// claims its entries.
     fn measure(&mut self) {
         let is_known = self.state.claims().is_none();
         let fits = self.free().min(self.mask + 1 - self.index());
@@ -154,7 +154,7 @@ impl<E: Entry> Ring<E> {
         slot.get()
     }
 
-    /// Those of the next `n` entries that extend past the end of the ring: for each, its slot in
+    /// The entries among the next `n` that extend past the end of the ring: for each, its slot in
     /// the ring, and the slot in which the list wrote it.
     fn beyond(&self, n: u32) -> impl Iterator<Item = (&Cell<usize>, &Cell<usize>)> {
         let len = self.mask + 1;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::counters::queue_counters::QueueCounters;
 
-/// Earlier in-flight tables of a queue whose work may still complete, with the number of entries.
-/// One word if there are none.
+/// Earlier in-flight tables of a queue, whose work may still complete, each with the number of its
+/// entries. Takes one word if there are none.
 #[derive(Default)]
 #[doc(hidden)]
 pub struct StaleCredits(Option<Box<Lives>>);

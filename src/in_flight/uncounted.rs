@@ -1,8 +1,8 @@
 //! The in-flight table of a shared receive queue: the entry is the wr_id, and there is no count.
 //!
-//! Several threads may poll its completions, so a count would need a read-modify-write for each. It
-//! takes buffers of one pool only, and each completion queue of its queue pairs has reserved room
-//! for all of them.
+//! Several threads may poll its completions, so a count would need a read-modify-write for each
+//! completion. The shared receive queue takes buffers of one pool only, and each completion queue
+//! of its queue pairs has reserved room for all of them.
 
 #![allow(unsafe_code)] // enters entries
 

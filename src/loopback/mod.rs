@@ -1,19 +1,19 @@
 //! A software RDMA device, in pure Rust, inside this process.
 //!
-//! Devices opened on one [`Fabric`] can reach each other. Like hardware, a device works after a
-//! post has returned: a post makes the checks of libibverbs' providers and copies the work request.
-//! Every other verb first runs the whole fabric until nothing more can happen. The fabric uses no
-//! threads, no system clock and no randomness, so a program that makes the same calls gets the same
-//! completions.
+//! Devices opened on one [`Fabric`] can reach each other. As with hardware, a device does the work
+//! after the post has returned. The post itself only makes the checks of libibverbs' providers and
+//! copies the work request. Every other verb first runs the whole fabric until nothing more can
+//! happen. The fabric uses no threads, no system clock and no randomness, so a program that makes
+//! the same calls gets the same completions.
 //!
-//! Only verb calls run the fabric. So if a program sleeps on a descriptor in its own event loop, a
-//! post may also wake it, and so may running retry timers, without an event. Real devices may do
-//! that, too.
+//! Only verb calls run the fabric. So a program that sleeps on a descriptor in its own event loop
+//! may wake up without an event: after a post, or while retry timers run. Real devices may do that,
+//! too.
 //!
-//! Calls that find nothing to do use up retries (`rnr_retry`, `retry_cnt`), so that they end in a
-//! single-threaded program. A program with several threads [stops the clock](Fabric::stop_clock). A
-//! send then waits until its peer is ready, or until the test [advances the clock](Fabric::advance)
-//! beyond its retries.
+//! Calls that find nothing to do use up retries (`rnr_retry`, `retry_cnt`), so that retrying ends
+//! in a single-threaded program. A test with several threads can [stop the
+//! clock](Fabric::stop_clock). A send then waits until its peer is ready, or until the test
+//! [advances the clock](Fabric::advance) beyond its retries.
 //!
 //! To test how a program handles the faults of real fabrics and devices, inject them with a seeded
 //! [`Script`] of [`Fault`]s; see `examples/faults.rs`.
@@ -232,12 +232,12 @@ impl Fabric {
     /// Stops the clock of the fabric. From now on only [`advance`](Self::advance) moves its time.
     ///
     /// Without this, the retries of a send are used up while the fabric is idle, by polls of any
-    /// thread that find nothing. So a peer on another thread, which is about to post its receive,
-    /// may be too late. While the clock is stopped, no retries are used up, regardless of how often
-    /// and on how many threads the program polls. A send succeeds as soon as its peer is ready.
+    /// thread that find nothing. So a peer on another thread may post its receive too late. While
+    /// the clock is stopped, no retries are used up, regardless of how often and on how many
+    /// threads the program polls. A send succeeds as soon as its peer is ready.
     ///
     /// The clock cannot be started again, and stopping it twice has no effect. Faults that count
-    /// runs ([`Fault::Delay`], [`Fault::FlushLate`]) do not use the clock.
+    /// runs of the fabric ([`Fault::Delay`], [`Fault::FlushLate`]) do not use the clock.
     ///
     /// ```
     /// # use proverbs::loopback::{self, Pair, Fault, Script};
@@ -265,8 +265,8 @@ impl Fabric {
         self.0.stop_clock();
     }
 
-    /// Advances the clock of the fabric by `time`, and [stops](Self::stop_clock) it first. The
-    /// devices run at the old time, and then whenever a timer expires on the way, in order of time.
+    /// [Stops](Self::stop_clock) the clock of the fabric, and advances it by `time`. The devices
+    /// run at the old time, and then each time that a timer expires during the advance, in order.
     ///
     /// A send on RC fails with
     ///

@@ -23,8 +23,8 @@ fn kind(header: &Header) -> usize {
 ///
 /// Arrays of pieces, and pairs of a buffer and a piece, can be posted directly. Use a list if the
 /// number of elements is known at run time. A post rejects a list with more elements than the queue
-/// allows ([`TooManySge`](crate::post::PostErrorKind::TooManySge)), and a READ or a receive with
-/// elements that the device may not write
+/// allows ([`TooManySge`](crate::post::PostErrorKind::TooManySge)). It also rejects a READ or a
+/// receive whose list contains an element that the device may not write
 /// ([`NotWritable`](crate::post::PostErrorKind::NotWritable)).
 ///
 /// Iterating takes the elements from the front. [`iter`](Self::iter) only borrows them.
@@ -74,7 +74,7 @@ impl<C> AnyList<C> {
         self.0 = handles.0;
     }
 
-    /// Appends a handle, or all handles of another list. This walks through the list: to build a
+    /// Appends a handle, or all handles of another list. Each call walks the whole list. To build a
     /// long list, push to the front or collect.
     ///
     /// ```
@@ -118,7 +118,7 @@ impl<C> AnyList<C> {
         })
     }
 
-    /// Converts the list, if all its elements are buffers.
+    /// Converts the list to a [`BufList`] if all of its elements are [`Buf`]s.
     ///
     /// # Errors
     /// The list, if it contains another kind of element.
@@ -141,8 +141,7 @@ impl<C> AnyList<C> {
         self.0.first().is_null()
     }
 
-    /// The bytes of each [`Buf`] up to its length, in order. The bytes of pieces belong to their
-    /// regions.
+    /// The bytes of each [`Buf`] up to its length, in order. Other elements are skipped.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.headers().filter(|header| header.is_of_buf()).map(|header| {
             // SAFETY: the list owns the buffer, so the memory is alive, and no other code accesses
@@ -240,7 +239,7 @@ macro_rules! lists_of {
     )*};
 }
 
-/// A buffer, and a piece behind it.
+/// A buffer followed by a piece.
 macro_rules! pairs_of {
     ($($piece:ty)*) => {$(
         impl<C: 'static> From<(Buf<C>, $piece)> for AnyList<C> {

@@ -44,15 +44,15 @@ const VERB: &str = "ibv_reg_mr";
 ///
 /// # Cost
 ///
-/// Taking and dropping a buffer do not allocate, with the exception in [`Pool`](crate::Pool).
-/// Posting and completing cost as much as with a pool's buffers. A dropped buffer of up to 64 KiB
-/// keeps its bytes for the next buffer of the same length. Taking that one locks nothing and takes
-/// about 37 instructions, and the drop as many (see `docs/costs.md`). About 64 dropped buffers are
-/// kept; others are merged with their free neighbours when they are dropped, and so are the kept
-/// ones when a take finds no room. All other takes, splitting, joining and widening lock the arena
-/// briefly; a drop never waits for the lock.
-/// A take looks at a few numbers, however many buffers the arena has. Only if the arena is nearly
-/// full does it search the free blocks of similar length.
+/// Taking or dropping a buffer does not allocate, with one exception that [`Pool`](crate::Pool)
+/// describes. Posting and completing cost as much as with a pool's buffers. The arena keeps the
+/// bytes of a dropped buffer of up to 64 KiB for the next buffer of the same length. Such a take
+/// does not lock. It costs about 37 instructions, and so does such a drop (see `docs/costs.md`).
+/// The arena keeps about 64 dropped buffers this way. Any other dropped buffer is merged with its
+/// free neighbours, and the kept ones are merged when a take finds no room. All other takes,
+/// splitting, joining and widening lock the arena briefly; a drop never waits for the lock. A take
+/// searches the free blocks of similar length only if no longer block is free. Otherwise its cost
+/// does not depend on the number of buffers.
 ///
 /// The headers are separate from the bytes, so a device that writes past the end of a buffer does
 /// not overwrite a header. Each buffer starts at a multiple of 64, and its size is rounded up to a
@@ -61,9 +61,9 @@ const VERB: &str = "ibv_reg_mr";
 ///
 /// # Fragmentation
 ///
-/// Freed bytes are merged with free neighbours on both sides, so an arena without buffers is one
-/// block as soon as a take needs it. A take uses the start of a free block that is long enough and,
-/// within a factor of 9/8, no longer than needed. It fails only if no free block is [long
+/// Freed bytes are merged with free neighbours on both sides, so when no buffers are in use, a take
+/// can use the whole arena as one block. A take uses the start of a free block that is long enough,
+/// usually of about the shortest one. It fails only if no free block is [long
 /// enough](Self::longest), or if all headers are in use. As in every heap, long-lived buffers of
 /// different lengths may leave gaps, and buffers are never moved. A buffer of the same length fits
 /// a gap exactly.
@@ -139,8 +139,9 @@ pub struct ArenaBuilder<'a, F = fn(usize)> {
 }
 
 impl<'a> ArenaBuilder<'a> {
-    /// Puts your own context in each header: `contexts` returns it for the header's index. A
-    /// buffer has the context that the last use of its header left there. Can be called once.
+    /// Puts your own context in each header: `contexts` receives the header's index and returns its
+    /// context. A new buffer has the context that the last use of its header left there. This
+    /// method can be called once.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -169,9 +170,9 @@ impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
         Ok(self.create_in(Pages::new(VERB, whole)?)?)
     }
 
-    /// Creates the arena in `memory`, which it registers (`ibv_reg_mr` with LOCAL_WRITE). It uses
-    /// only whole, aligned blocks of 64 bytes; bytes outside them at the ends are unused.
-    /// [`Arena::destroy`] returns the memory.
+    /// Creates the arena in `memory`, which it registers (`ibv_reg_mr` with LOCAL_WRITE). The arena
+    /// uses only whole, aligned blocks of 64 bytes, so a few bytes at the ends of `memory` may stay
+    /// unused. [`Arena::destroy`] returns the memory.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -259,8 +260,8 @@ impl<C, M> Arena<C, M> {
         self.shared.merged().map_or(0, |blocks| blocks.ranges.free())
     }
 
-    /// The capacity of the longest buffer that can be taken now, if a header is free. Searches the
-    /// free blocks of about that length.
+    /// The capacity of the longest buffer that can be taken now, if a header is free. Each call
+    /// searches the free blocks of about that length.
     ///
     /// ```
     /// # use proverbs::prelude::*;

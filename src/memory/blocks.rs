@@ -53,7 +53,7 @@ impl Blocks {
         Some(slot)
     }
 
-    /// Moves the bytes of `slot` from `at` on to another slot. Both parts are not empty.
+    /// Moves the bytes of `slot` that start at `at` to another slot. Neither part is empty.
     pub fn split(&mut self, slot: usize, at: usize) -> Option<usize> {
         let other = self.spare.pop()? as usize;
         self.of_slot[other] = self.ranges.split(self.of_slot[slot], at);

@@ -57,7 +57,7 @@ unsafe impl<C: Send> Send for Buf<C> {}
 unsafe impl<C: Sync> Sync for Buf<C> {}
 
 impl<C> Buf<C> {
-    /// Copies `bytes` to the start of the buffer and sets the length to their number.
+    /// Copies `bytes` to the start of the buffer and sets the buffer's length to their number.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -74,7 +74,7 @@ impl<C> Buf<C> {
     /// ```
     ///
     /// # Errors
-    /// [`TooLong`] if they do not fit. The buffer and its length are then unchanged.
+    /// [`TooLong`] if `bytes` does not fit. The buffer and its length are then unchanged.
     pub fn copy_from(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         let (asked, capacity) = (bytes.len(), self.capacity());
         if asked > capacity {
@@ -98,7 +98,7 @@ impl<C> Buf<C> {
         self.header().len() as usize
     }
 
-    /// The size of the buffer in bytes, which a receive can fill.
+    /// The size of the buffer in bytes: the maximum number of bytes that a receive can fill.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.header().capacity() as usize
@@ -134,7 +134,7 @@ impl<C> Buf<C> {
         unsafe { &mut *self.slot().context.get() }
     }
 
-    /// Makes the buffer read-only, so that the same bytes can be posted several times at once.
+    /// Makes the buffer read-only, so that its bytes can be posted several times at once.
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -49,8 +49,8 @@ pub trait Entry: Word + 'static {
     #[doc(hidden)]
     const MAY_BE_OPEN: bool = false;
 
-    /// Whether each of its handles is a buffer of a pool or an arena, which any thread may return,
-    /// even if the entry is not `Send`.
+    /// Whether all handles of the entry are buffers of a pool or an arena. Any thread may return
+    /// such buffers, even if the entry is not `Send`.
     #[doc(hidden)]
     const MAY_WAIT: bool = false;
 
@@ -144,7 +144,7 @@ pub enum AnyBuf<C: 'static = ()> {
     Shared(SharedBuf),
     /// A piece of a region that peers can access.
     Open(OpenBuf),
-    /// A memory window that was bound, or whose key was invalidated.
+    /// A memory window that the work request bound, or whose key it invalidated.
     Window(WindowEntry),
     /// A piece of a region in read-only memory.
     ReadOnlyPiece(ReadOnlyBuf),

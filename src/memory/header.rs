@@ -164,7 +164,7 @@ impl Header {
         self.type_tag.set(type_tag);
     }
 
-    /// Reuses the header of a handle that is gone for a new handle.
+    /// Reuses a header, whose handle is gone, for a new handle.
     #[inline(always)]
     pub(crate) fn renew(&self, addr: *mut u8, capacity: u32, lkey: u32, type_tag: u64) {
         self.set_place(addr, capacity);
@@ -190,7 +190,7 @@ impl Header {
         }
     }
 
-    /// Sets the length to `len`, when the element is not loaded soon. If `len` is 0, the caller
+    /// Sets the length to `len`, if the element will not be loaded soon. If `len` is 0, the caller
     /// calls `look_seldom`.
     #[inline(always)]
     pub(crate) fn set_some_len(&self, len: u32) {

@@ -10,11 +10,11 @@ use crate::memory::owning_handle::OwningHandle;
 /// WRITE, created by `wr::Send::paged` and similar functions. It can be posted several times at
 /// once.
 ///
-/// The memory is read-only while there are handles: this program reads it as a slice, the device
+/// While handles exist, the memory is read-only: this program reads it as a slice, and the device
 /// sends it. A clone or a [`part`](Self::part) is another handle to the same memory.
 ///
-/// Without `T` and `O` the type does not say for which operations it can be posted. Completions of
-/// an [`AnyBuf`](crate::memory::AnyBuf) return this form;
+/// Without `T` and `O`, the type does not show for which operations the handle can be posted. An
+/// [`AnyBuf`](crate::memory::AnyBuf) contains this form;
 /// [`recognize`](crate::ext::on_demand::ImplicitRegion::recognize) restores `T` and `O`.
 #[repr(transparent)]
 pub struct ImplicitBuf<T = (), O = ()>(

@@ -1,4 +1,4 @@
-//! The slots of an arena whose buffers were dropped, and which keep their bytes: each is in the
+//! The slots of an arena that keep their bytes after their buffers were dropped. Each is in the
 //! list of its length, for the next buffer of the same length. So the usual take and drop change
 //! one list and lock nothing.
 

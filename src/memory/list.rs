@@ -52,7 +52,7 @@ impl<C> BufList<C> {
         self.0.push(buf);
     }
 
-    /// Appends `buf`. This walks through the list: to build a long list, push to the front or
+    /// Appends `buf`. Each call walks the whole list. To build a long list, push to the front or
     /// collect.
     ///
     /// ```
@@ -122,7 +122,7 @@ impl<C> BufList<C> {
         })
     }
 
-    /// A list of buffers, of which the last comes first.
+    /// A list of these buffers in reverse order.
     #[inline(always)]
     fn reversed(bufs: impl Iterator<Item = Buf<C>>) -> Self {
         let mut list = BufList::new();

@@ -3,12 +3,12 @@
 //!
 //! | to | types |
 //! |---|---|
-//! | **send and receive** | [`Pool`] of buffers of one size, [`Arena`] of buffers of any size; their buffers are [`Buf`], and several for one work request are a [`BufList`] |
+//! | **send and receive** | [`Pool`] of buffers of one size, [`Arena`] of buffers of any size; their buffers are [`Buf`]s; a [`BufList`] holds several for one work request |
 //! | **send one buffer several times** | [`SharedBuf`], from [`Buf::freeze`]; [`Shares`] for a known number of posts |
 //! | **let peers read and write** | [`MemoryRegion`], from [`register`](crate::ProtectionDomain::register) with the rights [`RemoteRead`], [`RemoteWrite`], [`RemoteReadWrite`], [`RemoteAtomic`] or [`RemoteAll`], or [`LocalWrite`] for no remote rights; its pieces are [`OpenBuf`] and [`ReadOnlyBuf`] |
 //! | **read and write the peer's memory** | [`RemoteSlice`], a key that the peer sent, and [`RemoteSpan`], [`RemoteAddr`] and [`RemoteCell`] inside it |
 //! | **register your own memory** | [`Memory`], the trait for [`create_in`](RegionBuilder::create_in): a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; memory of [devices](crate::ext::device_memory) |
-//! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
+//! | **register memory that other code uses too** | [`Opaque`], from [`opaque`](RegionBuilder::opaque): memory given by pointer, length and keeper, registered any number of times; a region that C registered |
 //! | **change or revoke rights** | [`MemoryRegion::rereg_access`] and similar methods; [memory windows](crate::ext::windows), whose keys are invalidated without a deregistration |
 //! | **register without pinning** | [on-demand paging](crate::ext::on_demand) |
 //! | **mix kinds on one queue** | [`AnyBuf`], and [`AnyList`] for several in one work request; [`Entry`] and [`Owned`] are the traits of the types that completions return |

@@ -10,8 +10,9 @@ use crate::terms::error::{Error, ErrorKind};
 
 /// The memory type of a region that is not backed by memory (ibv_alloc_null_mr(3)).
 ///
-/// The region has 4 GiB, and its pieces are posted like others. A READ into a piece discards the
-/// bytes, and a SEND or WRITE of a piece transmits zeroes. The region has no key for peers.
+/// The region is almost 4 GiB long, and its pieces are posted like pieces of other regions. A READ
+/// into a piece discards the bytes, and a SEND or WRITE of a piece transmits zeroes. The region has
+/// no key for peers.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -36,7 +37,7 @@ pub struct Null(());
 
 impl HasPieces for Null {}
 
-/// No message is longer.
+/// The longest piece: no message is longer.
 const LEN: usize = LONGEST_PIECE as usize;
 
 impl ProtectionDomain {

@@ -24,8 +24,8 @@ use crate::terms::error::{Error, Refused};
 /// of devices and protection domains, and registrations can overlap. One `unsafe` call registers
 /// them ([`RegionBuilder::opaque`]), and the keeper `K` keeps them mapped.
 ///
-/// The keeper is dropped once, on any thread: after `ibv_dereg_mr` returned 0, and after all work
-/// requests that name the region have completed or their queue was destroyed. If the
+/// The keeper is dropped once, on any thread. This happens after `ibv_dereg_mr` has returned 0, and
+/// after each work request that names the region has completed or its queue was destroyed. If the
 /// [provider](crate::Context::provider) cannot guarantee that peers' requests are finished by then,
 /// the keeper is never dropped, as with other memory. [`destroy`](MemoryRegion::destroy) returns
 /// it.
@@ -81,8 +81,9 @@ impl<A: Access> RegionBuilder<'_, A> {
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// All rights `A` include LOCAL_WRITE, so they let the device write: for a peer, or for this
-    /// program, which can READ into a piece. [`opaque_read_only`](Self::opaque_read_only) does not.
+    /// The region has LOCAL_WRITE with any rights `A`. So the device may write its bytes, for a
+    /// peer or for a READ of this program into a piece.
+    /// [`opaque_read_only`](Self::opaque_read_only) registers without LOCAL_WRITE.
     ///
     /// # Safety
     /// Until `keeper` is dropped, wherever it is moved:
@@ -170,9 +171,9 @@ impl<A: Access> RegionBuilder<'_, A> {
     }
 
     /// Like [`opaque`](Self::opaque), for a keeper that owns the bytes itself, such as a `Box` or a
-    /// `Vec`. `range` returns the bytes. It is called after the last move of the keeper before the
-    /// region is destroyed. (Moving a `Box` asserts unique access to its bytes, which invalidates
-    /// earlier pointers.)
+    /// `Vec`. `range` returns the bytes. It is called when the keeper has reached the place where
+    /// it stays until the region is destroyed. (Moving a `Box` asserts unique access to its bytes,
+    /// which invalidates earlier pointers.)
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -206,9 +207,9 @@ impl<A: Access> RegionBuilder<'_, A> {
     }
 
     /// Like [`opaque`](Self::opaque), for a region that no device writes: it is registered without
-    /// LOCAL_WRITE ([R6.3](crate::guide::rules#r6-3)). Its pieces are
-    /// [`source`](MemoryRegion::source)s. Shared references to the bytes may continue to exist, and
-    /// the pages may be mapped read-only.
+    /// LOCAL_WRITE ([R6.3](crate::guide::rules#r6-3)). [`source`](MemoryRegion::source) creates its
+    /// pieces. Shared references to the bytes may continue to exist, and the pages may be mapped
+    /// read-only.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -271,11 +272,11 @@ unsafe fn register<A: Access, K: Send + 'static, P: RegistersAs<A>>(
 }
 
 impl ProtectionDomain {
-    /// Wraps a region that C registered with the rights `A` or more, such as with `ibv_reg_mr_iova`
-    /// or `mlx5dv_reg_dmabuf_mr`.
+    /// Wraps a region that C code registered with at least the rights `A`, for example with
+    /// `ibv_reg_mr_iova` or `mlx5dv_reg_dmabuf_mr`.
     ///
-    /// C keeps owning it: `keeper` deregisters it when dropped, or other code does so later. The
-    /// processor may or may not be able to access the memory.
+    /// C code still owns the region: dropping `keeper` deregisters it, or other code does so later.
+    /// The memory may be memory that the processor cannot access.
     ///
     /// `base` is the address of the first byte in work requests: `mr->addr` for `ibv_reg_mr`, and
     /// the iova for other verbs (`ptr::without_provenance_mut(iova)`). `len` is the length of the
@@ -339,9 +340,9 @@ impl ProtectionDomain {
         unsafe { from_raw(self, mr, base, len, keeper, false) }
     }
 
-    /// Like [`region_from_raw`](Self::region_from_raw), but takes ownership of the region. It is
-    /// deregistered (`ibv_dereg_mr`) when the region was dropped and all work requests that name it
-    /// are finished. Then `keeper` is dropped.
+    /// Like [`region_from_raw`](Self::region_from_raw), but takes ownership of the region. The
+    /// region is deregistered (`ibv_dereg_mr`) after the returned value was dropped and all work
+    /// requests that name the region have finished. Then `keeper` is dropped.
     ///
     /// # Safety
     /// As for [`region_from_raw`](Self::region_from_raw), and no other code deregisters the region.

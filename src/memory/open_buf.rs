@@ -11,8 +11,8 @@ use crate::memory::registered::Registered;
 /// SEND or WRITE, or the destination of a READ.
 ///
 /// [`MemoryRegion::piece`](crate::MemoryRegion::piece) creates it, and the completion returns it.
-/// It keeps the region registered. Creating and cloning one allocate and lock only if more handles
-/// of the region exist than ever before. Dropping one does neither.
+/// It keeps the region registered. Creating or cloning a handle allocates and locks only if the
+/// region then has more handles than ever before. Dropping a handle does neither.
 ///
 /// You can post a returned handle again. [`set_range`](Self::set_range) moves it to another piece
 /// of the same region, at a third of the cost of a new handle.
@@ -51,11 +51,12 @@ impl OpenBuf {
         OpenBuf(lent)
     }
 
-    /// Moves the handle to the `len` bytes at `offset` of the same region, as C sets `addr` and
-    /// `length` of an `ibv_sge` for each work request.
+    /// Moves the handle to the `len` bytes at `offset` of the same region, like setting `addr` and
+    /// `length` of an `ibv_sge` for each work request in C.
     ///
-    /// A program whose replies are in one region keeps the handles that completions return, and
-    /// sets the range of one before it posts it again. The [`id`](Self::id) does not change.
+    /// A program that keeps its replies in one region can reuse the handles that completions
+    /// return: it sets a handle's range and posts the handle again. The [`id`](Self::id) does not
+    /// change.
     ///
     /// ```
     /// # use proverbs::prelude::*;

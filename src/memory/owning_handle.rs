@@ -198,7 +198,7 @@ impl OwningHandle {
         unsafe { (*self.at().kept.get()).assume_init_mut() }
     }
 
-    /// The number of handles that share the memory, and of its other owners.
+    /// The number of handles that share the memory, plus the number of its other owners.
     pub fn sharers(&self) -> usize {
         match self.kept() {
             KeptAlive::Region(region) => Arc::strong_count(region),

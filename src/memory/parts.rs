@@ -18,8 +18,8 @@ impl<C> Buf<C> {
     /// [`widen`](Self::widen) undoes it, and so does dropping the buffer.
     ///
     /// The range is relative to the current start of the buffer; an open range ends at its length.
-    /// An empty range has a capacity of one byte, because some devices treat an empty receive as
-    /// one of 2^31 bytes ([R3.3](crate::guide::rules#r3-3)).
+    /// An empty range has a capacity of one byte, because some devices treat an empty receive as a
+    /// receive of 2^31 bytes ([R3.3](crate::guide::rules#r3-3)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -75,9 +75,9 @@ impl<C> Buf<C> {
     /// from `at` on become a new buffer, which is returned. Each can be posted separately.
     /// [`join`](Self::join) merges them again.
     ///
-    /// The length is split too. A narrowed buffer is split inside its range; after widening, each
-    /// part also has the rest on its side. The new buffer has the context that the last use of its
-    /// header left there.
+    /// The length is split too. A narrowed buffer is split inside its range. Widening then gives
+    /// each part the bytes on its side of the split that narrowing had removed. The new buffer has
+    /// the context that the last use of its header left there.
     ///
     /// ```
     /// # use proverbs::prelude::*;

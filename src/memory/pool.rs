@@ -19,11 +19,11 @@ use crate::terms::error::{Error, Refused};
 /// `IBV_ACCESS_LOCAL_WRITE`).
 ///
 /// [`take`](Self::take) returns a free buffer and dropping the buffer frees it. Neither allocates,
-/// with one exception: a take that finds no free buffer
-/// [searches](crate::qp#how-a-queue-pair-ends) for the buffers of ended queue pairs. Threads can
-/// share a pool. Dropping a buffer never waits. Two threads that take at the same time may wait for
-/// each other, for a few instructions or for such a search. You do not have to drop a buffer to
-/// reuse it: post the one that a completion returned.
+/// with one exception: a take that finds no free buffer [searches](crate::qp#how-a-queue-pair-ends)
+/// for the buffers of ended queue pairs. Threads can share a pool. Dropping a buffer never waits.
+/// Two threads that take at the same time may wait for each other, for a few instructions or for
+/// such a search. You do not have to drop a buffer to reuse it: you can post a buffer again as soon
+/// as a completion has returned it.
 ///
 /// Peers cannot access a pool. Use a [`MemoryRegion`](crate::MemoryRegion) for memory that peers
 /// read or write.
@@ -75,8 +75,9 @@ impl<'a> PoolBuilder<'a> {
         PoolBuilder { pd, size, make: |_| () }
     }
 
-    /// Puts your own context in each buffer: `contexts` returns it for the buffer's index. It
-    /// is the data that a C program finds through `wr_id`. Can be called once.
+    /// Puts your own context in each buffer: `contexts` receives the buffer's index and returns its
+    /// context. Use the context for data that a C program finds through `wr_id`. This method can be
+    /// called once.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -208,8 +209,8 @@ impl<C, M> Pool<C, M> {
         self.shared.count()
     }
 
-    /// The number of free buffers. Each call counts them, and other threads that take one wait for
-    /// it.
+    /// The number of free buffers. Each call counts them, and threads that take a buffer wait until
+    /// it has finished.
     pub fn available(&self) -> usize {
         self.shared.free_slots()
     }

@@ -180,10 +180,11 @@ impl<A: Access, M> MemoryRegion<A, M> {
 
     /// Copies bytes at `offset` into `out`.
     ///
-    /// A peer or another thread may write them at the same time. Each aligned 8-byte word is then
-    /// one that was in memory at some moment. Words may be from different moments, in any order.
-    /// The copy is a loop of relaxed loads of words, which is about half as fast as memcpy(3) for
-    /// large copies. It is fastest at offsets that are multiples of 8.
+    /// A peer or another thread may write these bytes at the same time. Each aligned 8-byte word in
+    /// the copy then has a value that was in memory at some moment. Different words may come from
+    /// different moments, in any order. The copy is a loop of relaxed loads of words; for large
+    /// copies it is about half as fast as memcpy(3). It is fastest at offsets that are multiples of
+    /// 8.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -209,8 +210,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
 
     /// Copies `bytes` into the region at `offset`.
     ///
-    /// A peer may read them at the same time. It sees each aligned 8-byte word as a whole, and the
-    /// words in any order.
+    /// A peer may read these bytes at the same time. It sees each aligned 8-byte word as a whole,
+    /// but may see the words change in any order.
     ///
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region.
@@ -282,8 +283,9 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.owning_handle(offset, len).map(|handle| OpenBuf::new(handle, len))
     }
 
-    /// Returns a handle to `len` bytes at `offset` of private read-only memory, to be sent from and
-    /// written from. The program can read the bytes at the same time, because they never change.
+    /// Returns a handle to `len` bytes at `offset` of private read-only memory, as the source of a
+    /// SEND or RDMA WRITE. The program can read the bytes at the same time, because they never
+    /// change.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -315,8 +317,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.owning_handle(offset, len).map(SharedBuf)
     }
 
-    /// Returns a handle to `len` bytes at `offset` of read-only memory, to be sent from and written
-    /// from. The memory can be a file, whose bytes other processes may change.
+    /// Returns a handle to `len` bytes at `offset` of read-only memory, as the source of a SEND or
+    /// RDMA WRITE. The memory can be a file, whose bytes other processes may change.
     ///
     /// [`ReadOnlyBuf`] has an example. For private memory, [`share`](Self::share) also works.
     ///
@@ -332,15 +334,16 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// The address of the first byte in work requests: C's `mr->addr`, or the iova if the region
     /// has one.
     ///
-    /// In memory of this process it points to the bytes. While the region lives, `unsafe` code can
-    /// pass it to C or access the bytes. Such accesses must tolerate concurrent accesses by
-    /// devices, peers and other threads. `read_at`, `write_at` and cells access whole aligned
-    /// 8-byte words with relaxed atomics, and so do pieces on the loopback device; atomics of
-    /// another size may not be concurrent with them. For an [`Opaque`](crate::memory::Opaque)
-    /// region, its contract defines what is allowed. Read-only memory may not be written.
+    /// If the memory belongs to this process, the pointer points to the bytes. While the region
+    /// lives, `unsafe` code can pass it to C or access the bytes. Such accesses must tolerate
+    /// concurrent accesses by devices, peers and other threads. `read_at`, `write_at` and cells
+    /// access whole aligned 8-byte words with relaxed atomics, and so does the loopback device for
+    /// pieces. Atomic accesses of another size must not be concurrent with these. For an
+    /// [`Opaque`](crate::memory::Opaque) region, the contract of its registration defines which
+    /// accesses are allowed. Read-only memory may not be written.
     ///
     /// For a [`DmaBuf`](crate::ext::device_memory::DmaBuf) or a
-    /// [`Dm`](crate::ext::device_memory::Dm) it is a number, not a valid pointer.
+    /// [`Dm`](crate::ext::device_memory::Dm) the address is a number, not a valid pointer.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -402,8 +405,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
         }
     }
 
-    /// Deregisters the memory (`ibv_dereg_mr`) and returns it. All handles to pieces of the region
-    /// must be dropped first, and all memory windows that keep it registered
+    /// Deregisters the memory (`ibv_dereg_mr`) and returns it. All handles to pieces of the region,
+    /// and all memory windows that keep it registered, must be dropped first
     /// ([R6.11](crate::guide::rules#r6-11)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -414,8 +417,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     ///   to it, otherwise the device's errno. The memory then stays registered
     ///   ([R6.9](crate::guide::rules#r6-9)).
     /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), always, if the region has or
-    ///   had remote rights and the [provider](crate::Context::provider) is siw or unknown, or rxe
-    ///   of Linux before 6.0: drop the region instead.
+    ///   had remote rights and the [provider](crate::Context::provider) is siw or unknown, or is
+    ///   rxe on Linux before 6.0. Drop the region instead.
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os) with ETIMEDOUT, on rxe, if the region has or had
     ///   remote rights and its deregistration took 150 ms or longer: the kernel may have given up
     ///   waiting for a peer's request. The region is then no longer registered, and its memory is

@@ -621,7 +621,8 @@ pub(crate) fn why_not(
     match errno {
         libc::ENOMEM => locked_memory(verb, "VmPin", asked, len),
         libc::EFAULT => {
-            let why = "a page is beyond the end of its file, or the kernel pins no read-only files";
+            let why = "a page is beyond the end of its file, or the kernel does not pin read-only \
+                       files";
             Error::os(verb, errno, format!("{asked}; {why}"))
         }
         _ => Error::os(verb, errno, asked),

@@ -14,16 +14,16 @@ use crate::memory::{
 /// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]).
 ///
 /// Writes of peers may become visible in any order, even within one message, until their completion
-/// was polled (ibv_reg_mr(3)). This is faster on some machines. Devices and kernels without support
-/// ignore the flag, and writes arrive as with `A`. The loopback device accepts the flag and writes
-/// in order, one message at a time.
+/// has been polled (ibv_reg_mr(3)). This is faster on some machines. Devices and kernels without
+/// support ignore the flag, and writes arrive as with `A`. The loopback device accepts the flag and
+/// writes in order, one message at a time.
 ///
-/// The side that registers decides this: the peer's key has the rights `A`. It can be combined with
-/// atomics.
+/// Only the side that registers the region chooses this: the key that it exports to the peer has
+/// the rights `A`. `Relaxed` can be combined with atomics.
 ///
-/// Arriving data does not mean that other data has arrived: this memory does not have cells, and
-/// the last byte of a message may arrive before the others. Wait for a completion instead, or for a
-/// later WRITE to a flag in another region without `Relaxed`
+/// Data that has arrived does not mean that other data has arrived: the last byte of a message may
+/// arrive before the others. So this memory does not have cells. Wait for a completion instead, or
+/// for a later WRITE to a flag in another region without `Relaxed`
 /// ([R18.41](crate::guide::rules#r18-41)).
 ///
 /// ```

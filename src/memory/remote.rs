@@ -44,8 +44,8 @@ pub(crate) use by_fields;
 /// A slice limits the requests that are posted with it ([R6.7](crate::guide::rules#r6-7)): an RDMA
 /// WRITE beyond its end is rejected, and an RDMA READ reads the whole slice. It is plain data that
 /// you can send to other programs in any way; [`to_bytes`](Self::to_bytes) is one encoding. The
-/// peer's device checks the peer's numbers at each access. They are not checked here: a wrong
-/// length only affects this program's posts.
+/// numbers that a peer sends are not checked here. The peer's device checks them at each access, so
+/// a wrong length only affects this program's posts.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -195,8 +195,8 @@ impl<A: Access> RemoteSlice<A> {
         Ok(WriteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
 
-    /// Encodes address, length and rkey in network byte order, and a code for the rights, in 24
-    /// bytes.
+    /// Encodes the address, the length, the rkey and a code for the rights in 24 bytes, in network
+    /// byte order.
     pub fn to_bytes(&self) -> [u8; 24] {
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.addr.to_be_bytes());

@@ -99,8 +99,8 @@ pub struct UnusableRegion<M, N = ()> {
 }
 
 impl<M: Memory, N: 'static> UnusableRegion<M, N> {
-    /// Deregisters it (`ibv_dereg_mr`), and returns its old memory and the memory that it was to
-    /// move to.
+    /// Deregisters it (`ibv_dereg_mr`), and returns its old memory, and the new memory if it was to
+    /// move to other memory.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -182,9 +182,9 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// Use this to revoke rights of peers: with a slice that you sent before, accesses that `B`
-    /// does not grant fail from now on ([R6.7](crate::guide::rules#r6-7)). Other accesses may fail
-    /// too, because the keys may change: send peers the new slice.
+    /// Use this to revoke rights of peers. From now on, accesses that `B` does not grant fail, even
+    /// with a slice that you sent earlier ([R6.7](crate::guide::rules#r6-7)). Other accesses with
+    /// that slice may fail too, because the keys may change: send peers the new slice.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -279,7 +279,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// As for [`rereg_access`](Self::rereg_access), and
     /// - EINVAL: the new memory is empty ([R6.4](crate::guide::rules#r6-4)).
     /// - [`ErrorKind::Limit`]: it is longer than the device's `max_mr_size`.
-    /// - [`ErrorKind::Unsupported`], always, if [`destroy`](Self::destroy) returns it.
+    /// - [`ErrorKind::Unsupported`]: always, for a region for which [`destroy`](Self::destroy)
+    ///   always returns it.
     #[doc(alias("ibv_rereg_mr", "IBV_REREG_MR_CHANGE_TRANSLATION"))]
     #[allow(clippy::type_complexity)] // all of these types matter to the caller
     pub fn rereg_memory<N: Memory + Allows<call::Register<A>>>(

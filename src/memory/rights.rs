@@ -76,7 +76,7 @@ pub trait GrantsRead: Access {}
     note = "the region must be registered, and its key exported, with REMOTE_WRITE"
 )]
 pub trait GrantsWrite: Access {}
-/// Rights ([`Access`]) under which the peer may do atomics (`IBV_ACCESS_REMOTE_ATOMIC`;
+/// Rights ([`Access`]) under which the peer may perform atomics (`IBV_ACCESS_REMOTE_ATOMIC`;
 /// [R4.3](crate::guide::rules#r4-3)).
 ///
 /// ```

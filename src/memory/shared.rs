@@ -17,9 +17,9 @@ use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_
 /// A read-only buffer that can be posted several times at once, as the source of SENDs and RDMA
 /// WRITEs. For example, one log entry can be sent to three followers without a copy.
 ///
-/// Cloning allocates and locks only if more handles of the region exist than ever before. Dropping
-/// does neither. When the last clone is dropped, the buffer returns to its pool. The last clone can
-/// also be [thawed](Self::thaw_if_last).
+/// Cloning a handle allocates and locks only if the region then has more handles than ever before.
+/// Dropping a handle does neither. When the last clone is dropped, the buffer returns to its pool.
+/// The last clone can also be [thawed](Self::thaw_if_last).
 ///
 /// [`Buf::freeze`](crate::Buf::freeze) creates one ([R11.1](crate::guide::rules#r11-1)), and
 /// [`Buf::share`](crate::Buf::share) several at once.
@@ -121,8 +121,8 @@ impl SharedBuf {
         self.0.sharers()
     }
 
-    /// Returns the exclusive buffer, if this is the only handle to it: all clones were returned and
-    /// dropped.
+    /// Returns the exclusive buffer if this is the only handle to it: no clone is in flight or in a
+    /// completion, and all other clones were dropped.
     ///
     /// `C` is the context of the frozen buffer. The length is the same as when it was frozen.
     ///
@@ -150,9 +150,9 @@ impl SharedBuf {
         self.thaw_if_last().ok_or_else(|| unreachable!("it was the last"))
     }
 
-    /// Drops the handle. If it was the last one, returns the exclusive buffer. Among all handles to
-    /// a buffer, exactly one such call returns it, on any threads, as with
-    /// [`Arc::into_inner`](std::sync::Arc::into_inner).
+    /// Drops the handle. If it was the last one, returns the exclusive buffer. If this is called on
+    /// all handles to a buffer, on any threads, exactly one of the calls returns the buffer, as
+    /// with [`Arc::into_inner`](std::sync::Arc::into_inner).
     ///
     /// `C` is the context of the frozen buffer. If it has another type, or if the handle is a part
     /// of a region, the handle is just dropped.

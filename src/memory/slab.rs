@@ -275,9 +275,9 @@ impl<C> Slab<C> {
         Some(lock(&self.arena.as_ref()?.blocks))
     }
 
-    /// Frees and merges the bytes of dropped buffers, and returns the blocks of the arena. First
-    /// returns the buffers still owned by queues that have ended. For a pool it does this search
-    /// too, but returns `None`.
+    /// Frees and merges the bytes of dropped buffers, and returns the blocks of the arena. Before
+    /// that, it puts back the buffers that ended queues still own. For a pool it does only that,
+    /// and returns `None`.
     pub fn merged(&self) -> Option<MutexGuard<'_, Blocks>> {
         let _ = self.search();
         let mut blocks = self.blocks()?;
@@ -335,8 +335,9 @@ impl<C> Slab<C> {
         })
     }
 
-    /// Moves the bytes from `at` on of a slot of an arena, which has a handle, to another slot and
-    /// creates its only handle. Both parts are not empty. `None` if no slot is free.
+    /// Splits the bytes of an arena's slot that has a handle: moves the bytes that start at `at` to
+    /// another slot and creates its only handle. Neither part is empty. Returns `None` if no slot
+    /// is free.
     pub fn split(&self, slot: &Slot<C>, at: usize) -> Option<&Slot<C>> {
         self.or_search(|| {
             let (mut blocks, this) = (self.blocks()?, self.index(NonNull::from(slot).cast()));

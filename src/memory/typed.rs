@@ -39,7 +39,7 @@ impl<C> Buf<C> {
     /// ```
     ///
     /// # Errors
-    /// [`TooLong`] if it does not fit. The buffer and its length are then unchanged.
+    /// [`TooLong`] if `value` does not fit. The buffer and its length are then unchanged.
     pub fn set<T: IntoBytes + Immutable + ?Sized>(&mut self, value: &T) -> Result<(), TooLong> {
         self.copy_from(value.as_bytes())
     }
@@ -124,8 +124,9 @@ impl SharedBuf {
 
 /// With the feature `zerocopy`: plain data, copied.
 impl<A: Access, M> MemoryRegion<A, M> {
-    /// Copies a `T` out of the region at `offset`, which does not have to be aligned. While a peer
-    /// writes it, only its aligned words are consistent, as for [`read_at`](Self::read_at).
+    /// Copies a `T` out of the region at `offset`, which does not have to be aligned. If a peer
+    /// writes these bytes at the same time, only aligned words are consistent, as for
+    /// [`read_at`](Self::read_at).
     ///
     /// ```
     /// # use proverbs::prelude::*;

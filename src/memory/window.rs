@@ -260,9 +260,9 @@ pub struct Window(OwningHandle);
 /// A memory window with its work request, returned by the completion as
 /// [`AnyBuf::Window`](crate::memory::AnyBuf), or by a rejected post.
 ///
-/// It contains the kind of work request and whether it succeeded. If BIND_MW or LOCAL_INV failed,
-/// was flushed, or was released without a separate completion, it is unknown whether the window has
-/// a key. You can then only drop or destroy it, which invalidates the key
+/// It records the kind of the work request, and whether the work request succeeded. If BIND_MW or
+/// LOCAL_INV failed, was flushed, or was released without a separate completion, it is unknown
+/// whether the window has a key. You can then only drop or destroy it, which invalidates the key
 /// ([R19.5](crate::guide::rules#r19-5)). If the post was rejected, the window is unchanged.
 ///
 /// ```
@@ -512,8 +512,8 @@ impl StaleKeys {
         }
     }
 
-    /// The key that a window binds after `last`: the next one in its lower byte that is neither
-    /// stale nor `last`. `Err` with the next one if all are stale.
+    /// The key that a window binds after `last`: the next key, counting in the lower byte, that is
+    /// neither stale nor `last`. Returns `Err` with the next key if all are stale.
     pub(crate) fn after(&self, last: u32) -> Result<u32, u32> {
         let keys = lock(&self.0);
         let nth = |n: u32| last & !0xff | last.wrapping_add(n) & 0xff;

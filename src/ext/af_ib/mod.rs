@@ -78,7 +78,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// The error contains the id. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr`
     /// and the address. ENODEV: no device has the address, or the device's fabric does not have
-    /// such addresses. EADDRINUSE: another id has the port.
+    /// such addresses. EADDRINUSE: another id uses the port.
     pub fn bind_ib_addr(self, address: IbAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
         Self: Allows<call::BindAddr>,
@@ -91,8 +91,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.core.id.ib_addresses().0.map(IbAddr::of)
     }
 
-    /// The peer's address, once it was resolved or the peer sent a request, if it is an InfiniBand
-    /// address.
+    /// The peer's address, if it is an InfiniBand address. It is known once the id has resolved it,
+    /// or the peer has sent a request.
     pub fn peer_ib_addr(&self) -> Option<IbAddr> {
         self.core.id.ib_addresses().1.map(IbAddr::of)
     }

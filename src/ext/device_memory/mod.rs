@@ -113,8 +113,8 @@ impl Dm {
         self.handle.as_ptr()
     }
 
-    /// Copies `bytes` to `dm_offset` (`ibv_memcpy_to_dm`). Concurrent writes by a device or another
-    /// thread may be mixed with it.
+    /// Copies `bytes` to `dm_offset` (`ibv_memcpy_to_dm`). If a device or another thread writes the
+    /// same bytes at the same time, the result may be a mixture.
     ///
     /// # Errors
     /// - [`ErrorKind::Limit`]: the bytes are not all inside.
@@ -172,7 +172,7 @@ impl Dm {
         }
     }
 
-    /// Frees it (`ibv_free_dm`).
+    /// Frees the memory (`ibv_free_dm`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -191,8 +191,8 @@ impl HasPieces for Dm {}
 impl_debug!(Dm, |it| "Dm({} bytes)", it.len);
 
 impl ProtectionDomain {
-    /// Registers all of `dm` with the rights `A` (`ibv_reg_dm_mr`). Peers use offsets as its
-    /// addresses ([R6.14](crate::guide::rules#r6-14)). [`Dm`] has an example.
+    /// Registers all of `dm` with the rights `A` (`ibv_reg_dm_mr`). The region's addresses are
+    /// offsets from its start ([R6.14](crate::guide::rules#r6-14)). [`Dm`] has an example.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -255,8 +255,8 @@ const REGISTER_DMABUF: &str = "ibv_reg_dmabuf_mr";
 /// cannot be used for a pool, and does not have `read_at`. `destroy` returns it. To register
 /// several regions of one dma-buf, duplicate its descriptor (`OwnedFd::try_clone`).
 ///
-/// No field has a default. If a driver exports a whole allocation for an address inside it, it also
-/// returns the offset of that address, and a wrong offset names other memory.
+/// No field has a default, because a wrong offset refers to other memory. A driver that exports the
+/// whole allocation around an address also returns the offset of that address.
 ///
 /// On the [loopback](crate::loopback) device a memfd replaces it, sealed against shrinking, as
 /// required by udmabuf:
@@ -294,8 +294,7 @@ pub struct DmaBuf {
     /// The length of the part in bytes.
     pub len: usize,
     /// The address of its first byte in work requests, here and at peers. It can be any address
-    /// with the same offset within its page as `offset`. Usually it is the address that the GPU
-    /// code uses.
+    /// that equals `offset` modulo the page size. Usually it is the address that the GPU code uses.
     pub iova: u64,
 }
 

@@ -27,9 +27,9 @@ use crate::sys::types::{ibv_qp, ibv_send_wr};
 /// may post ([R15.1](crate::guide::rules#r15-1)). EOPNOTSUPP means that the device does not support
 /// such queue pairs.
 ///
-/// On Soft-RoCE, a list with a work request of several elements is posted with `ibv_post_send`,
-/// because its provider sends wrong bytes for them in a session
-/// ([R15.10](crate::guide::rules#r15-10), [R15.11](crate::guide::rules#r15-11)).
+/// On Soft-RoCE, a list in which a work request has several scatter/gather elements is posted with
+/// `ibv_post_send`, because Soft-RoCE's provider sends wrong bytes for such work requests in a
+/// session ([R15.10](crate::guide::rules#r15-10), [R15.11](crate::guide::rules#r15-11)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

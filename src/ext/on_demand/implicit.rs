@@ -38,7 +38,8 @@ const REGISTER: &str = "ibv_reg_mr";
 /// pairs of `T` can post the operations `O` on it. It is an [`Ability`](crate::device::Ability) for
 /// [`register_implicit`](ProtectionDomain::register_implicit).
 ///
-/// `O` is `wr::Send`, `wr::RdmaWrite`, each also with an immediate, or `(wr::Send, wr::RdmaWrite)`.
+/// `O` is `wr::Send`, `wr::RdmaWrite` or `(wr::Send, wr::RdmaWrite)`. Each of the two operations
+/// includes its form with immediate data.
 #[doc(alias = "IBV_ODP_SUPPORT_IMPLICIT")]
 pub struct Implicit<T, O>(Infallible, PhantomData<(T, O)>);
 
@@ -68,8 +69,8 @@ pub(super) mod of_ops {
 /// registering it.
 ///
 /// Give it memory with [`adopt`](Self::adopt), and take the memory back later. Neither calls the
-/// device, and nothing is pinned. Peers cannot access the region, because its key is valid for all
-/// memory of the process. The device can only read.
+/// device, and nothing is pinned. The key is valid for all memory of the process, so the region
+/// grants peers no rights, and the device can only read.
 ///
 /// The type contains the transports and operations for which the device supports on-demand paging
 /// ([R20.6](crate::guide::rules#r20-6)).
@@ -184,8 +185,8 @@ impl<T, O> ImplicitRegion<T, O> {
         Ok(ImplicitBuf(owning_handle(slab, || KeptAlive::of(memory), &loan), PhantomData))
     }
 
-    /// Restores the type of a handle, which an [`AnyBuf`](crate::memory::AnyBuf) from a completion
-    /// does not contain.
+    /// Restores the type parameters `T` and `O` of a handle, which an
+    /// [`AnyBuf`](crate::memory::AnyBuf) from a completion lacks.
     ///
     /// ```
     /// # use proverbs::prelude::*;

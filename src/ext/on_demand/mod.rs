@@ -36,12 +36,13 @@ const ADVISE: &str = "ibv_advise_mr";
 /// Peers can use the rights `A` over the transport `T` in on-demand memory: an
 /// [`Ability`] for [`on_demand`](RegionBuilder::on_demand).
 ///
-/// A device has it if `odp_caps` includes RDMA WRITE, READ, atomics and FLUSH for the transport, as
-/// far as `A` grants them. UD does not support any of these. ATOMIC_WRITE does not have its own
-/// right; see [`OdpCaps`](crate::device::OdpCaps) for whether the device supports it here.
+/// A device has this ability if its `odp_caps` for the transport include each of RDMA WRITE, READ,
+/// atomics and FLUSH that `A` grants. UD does not support any of these. ATOMIC_WRITE does not have
+/// its own right; see [`OdpCaps`](crate::device::OdpCaps) for whether the device supports it here.
 ///
-/// Soft-RoCE has it only for atomics, whatever its `odp_caps` say: as of Linux 7.3 it copies to and
-/// from the start of a page, at any offset ([R20.5](crate::guide::rules#r20-5)).
+/// Soft-RoCE has it only for atomics, whatever its `odp_caps` say: as of Linux 7.3, it copies READ
+/// and WRITE data to and from the start of a page, whatever the offset
+/// ([R20.5](crate::guide::rules#r20-5)).
 pub struct OnDemand<T, A>(Infallible, PhantomData<(T, A)>);
 
 impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}
@@ -79,9 +80,10 @@ const fn needs(access: u32) -> OdpOps {
 /// The device faults in a page when a peer accesses it. The region does not count against
 /// `ulimit -l`, and can be larger than the machine's memory.
 ///
-/// Peers read and write the region and do atomics on it; this program copies. It does not have
-/// pieces to post, because such a request would fail on a queue pair for which the device does not
-/// support on-demand paging ([R20.2](crate::guide::rules#r20-2)).
+/// Peers can read and write the region and perform atomics on it. This program accesses it with
+/// copies and cells. The region does not have pieces to post, because posting a piece would fail on
+/// a queue pair for which the device does not support on-demand paging
+/// ([R20.2](crate::guide::rules#r20-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -279,8 +281,8 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
         self.advise(advice, FLUSH, offset, len)
     }
 
-    /// Like [`prefetch`](Self::prefetch), but does not wait for the device: it prefetches in the
-    /// background, or not at all.
+    /// Like [`prefetch`](Self::prefetch), but does not wait for the device. The device prefetches
+    /// in the background, or not at all.
     ///
     /// # Errors
     /// As for [`prefetch`](Self::prefetch), except that an unavailable page is not reported.

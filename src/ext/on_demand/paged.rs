@@ -17,10 +17,10 @@ use crate::work::request::{Use, WorkRequest, request};
 use crate::work::wc_opcode::WcOpcode;
 
 /// The opcode `O` with a buffer of an [`ImplicitRegion`](crate::ext::on_demand::ImplicitRegion),
-/// for queue pairs of the transport `T`, which the region's proof is for
+/// for queue pairs of the transport `T` that the region's ability covers
 /// ([R20.6](crate::guide::rules#r20-6)).
 ///
-/// Created with `paged` of the opcodes:
+/// The `paged` functions of the opcodes create it:
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -164,7 +164,7 @@ impl PagedIn<(Send, RdmaWrite)> for Send {}
 #[diagnostic::do_not_recommend]
 impl PagedIn<(Send, RdmaWrite)> for RdmaWrite {}
 
-/// Memory of an implicit region can be posted with the operations that the region's proof covers
+/// Memory of an implicit region can be posted with the operations that the region's ability covers
 /// ([R20.6](crate::guide::rules#r20-6)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot post memory of this implicit region",

@@ -1,6 +1,6 @@
 //! Alternate paths to a peer, and the migration to them (`alt_ah_attr` and `path_mig_state` of
-//! ibv_modify_qp(3)). The attributes of transitions have them:
-//! [`RtrOptional`](crate::qp::RtrOptional) and others. [`AlternatePath`] has an example.
+//! ibv_modify_qp(3)). They are set with the attributes of transitions, such as
+//! [`RtrOptional`](crate::qp::RtrOptional). [`AlternatePath`] has an example.
 //!
 //! The design is in
 //! [docs/path-migration.md](https://docs.rs/crate/proverbs/latest/source/docs/path-migration.md).

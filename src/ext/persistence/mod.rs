@@ -28,11 +28,10 @@ use crate::work::wc_opcode::WcOpcode;
 /// FLUSH (`ibv_wr_flush`, RC only). When it has completed, everything that was written before on
 /// this queue pair is globally visible, or survives a loss of power.
 ///
-/// It requires a queue pair that was created for it, with extended posting. The peer grants it with
-/// two rights: of the region's key, and of its queue pair
-/// ([`QpAccess::FLUSH_GLOBAL`](crate::qp::QpAccess::FLUSH_GLOBAL)). Devices that lack FLUSH refuse
-/// to create the queue pair, and to register the region
-/// ([`FlushGlobal`]).
+/// FLUSH requires a queue pair that was created for it, with extended posting. The peer must grant
+/// it twice: in the rights of the region's key, and in the rights of the peer's queue pair
+/// ([`QpAccess::FLUSH_GLOBAL`](crate::qp::QpAccess::FLUSH_GLOBAL)). On devices that lack FLUSH,
+/// creating the queue pair fails, and so does registering the region ([`FlushGlobal`]).
 ///
 /// ```
 /// # use proverbs::prelude::*;

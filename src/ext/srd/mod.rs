@@ -56,8 +56,9 @@ pub struct Sender {
     /// The number of the queue pair that sent it.
     pub qpn: Qpn,
     /// The device's number of the address handle for the sender (`slid` of ibv_poll_cq(3)); `None`
-    /// if there is none. [`AddressHandle::efa_number`](crate::device::AddressHandle::efa_number)
-    /// returns the number of an address handle.
+    /// if there is no such handle.
+    /// [`AddressHandle::efa_number`](crate::device::AddressHandle::efa_number) returns the number
+    /// of an address handle.
     pub ah_number: Option<u16>,
 }
 
@@ -66,7 +67,7 @@ const UNKNOWN: u16 = 0xffff;
 
 impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     /// The sender of this message, if the completion is a successful receive of this queue pair.
-    /// Call it before you take the completion apart.
+    /// Call this before you consume the completion.
     ///
     /// ```
     /// # use proverbs::prelude::*;

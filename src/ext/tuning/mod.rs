@@ -130,8 +130,9 @@ allows! {
 }
 
 /// When an armed completion queue raises its event (`moderate` of ibv_modify_cq(3)): after a number
-/// of completions, or a period after the first of them. Neither can be 0. With only one of them,
-/// the event of a last completion would never be raised ([R22.1](crate::guide::rules#r22-1)).
+/// of completions, or a period after the first of them. Neither can be 0, because with only one of
+/// these limits the event for the last completions would never be raised
+/// ([R22.1](crate::guide::rules#r22-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -153,8 +154,8 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    /// An event after `cq_count` completions or `cq_period` microseconds; `None` if one of them is
-    /// 0.
+    /// One event after `cq_count` completions or `cq_period` microseconds; `None` if one of these
+    /// numbers is 0.
     pub fn new(cq_count: u16, cq_period: u16) -> Option<Moderation> {
         let cq_count = NonZeroU16::new(cq_count)?;
         NonZeroU16::new(cq_period).map(|cq_period| Moderation { cq_count, cq_period })

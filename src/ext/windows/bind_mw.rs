@@ -35,8 +35,8 @@ const VERB: &str = "ibv_bind_mw";
 /// the profile must be [`AnyBuf`](crate::memory::AnyBuf), and its signaling
 /// [`SignalAll`](crate::qp::SignalAll). [`MemoryWindow`] has an example.
 ///
-/// A later message in the same queue can send the key before the bind has completed. If the bind
-/// fails, so does the message ([R19.3](crate::guide::rules#r19-3)).
+/// A message that is posted later on the same queue pair can carry the key before the bind has
+/// completed. If the bind fails, so does the message ([R19.3](crate::guide::rules#r19-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -89,8 +89,9 @@ pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfence
 
 impl<A: Access> BindMw<A> {
     /// Binds `window` to the bytes `range` of `region` only ([R6.11](crate::guide::rules#r6-11)).
-    /// The rights of the key of the region do not matter, but its memory must be writable for a
-    /// window that peers write. The region can be in [`Opaque`](crate::memory::Opaque) memory.
+    /// The rights of the region's key do not matter, but the region's memory must be writable if
+    /// peers can write through the window. The region can be in [`Opaque`](crate::memory::Opaque)
+    /// memory.
     ///
     /// # Errors
     /// [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch) if the region belongs to another

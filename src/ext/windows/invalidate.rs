@@ -205,15 +205,15 @@ impl LentWindow {
     /// reports the key ([`invalidated_rkey`](Completion::invalidated_rkey);
     /// [R10.3](crate::guide::rules#r10-3)).
     ///
-    /// A [`LentWindow`] comes from the completion of its bind, so process that one first. If sends
-    /// and receives complete on two queues, poll the queue of the sends before you process a
-    /// message that names a key. If the bind's completion arrives later than the message, destroy
-    /// the window then. In the callback of a [drain](crate::QueuePair::drain), call `revoked` at
-    /// once, because the callback cannot keep the completion.
+    /// A [`LentWindow`] comes from the completion of its bind, so process that completion first. If
+    /// sends and receives complete on two queues, poll the queue of the sends before you process a
+    /// message that names a key. If the bind's completion nevertheless arrives after the message
+    /// was processed, destroy the window. In the callback of a [drain](crate::QueuePair::drain),
+    /// call `revoked` at once, because the callback cannot keep the completion.
     ///
-    /// A completion proves the end of one key, once, so it is consumed. Keys repeat: a window's own
-    /// keys after 256 binds, and devices reuse the keys of deallocated windows. An earlier
-    /// completion with the same key is never accepted as proof, because
+    /// A completion proves only once that a key has ended, so it is consumed. Keys repeat: a window
+    /// gets its earlier keys again after 256 binds, and devices reuse the keys of deallocated
+    /// windows. An earlier completion with the same key is never accepted as proof, because
     /// [`BindMw::new`](crate::ext::windows::BindMw::new) skips such keys. If no key is left,
     /// `revoked` rejects every completion, and the window can only be dropped or destroyed. That
     /// takes 255 windows with the same upper 24 bits of a key, or 2^20 windows on one receive
@@ -251,7 +251,7 @@ impl<E: Entry> Completion<'_, E> {
     /// key. A peer can also invalidate the key of a window that was not lent. Destroy that
     /// [`BoundWindow`](crate::ext::windows::BoundWindow), because LOCAL_INV would fail.
     ///
-    /// On Soft-RoCE it is read from the kernel's flag, which differs from the flag of the C
+    /// On Soft-RoCE, this reads the flag that the kernel sets, which differs from the flag of the C
     /// library.
     #[doc(alias = "IBV_WC_WITH_INV")]
     #[inline]

@@ -127,7 +127,7 @@ impl<A: Access> BoundWindow<A> {
 }
 
 impl LentWindow {
-    /// The number of [`MemoryWindow::set_id`].
+    /// The number that [`MemoryWindow::set_id`] set.
     pub fn id(&self) -> u64 {
         self.0.id()
     }
@@ -137,7 +137,7 @@ impl LentWindow {
         self.0.core().rkey
     }
 
-    /// Whether a message invalidated this key, and not an earlier one with the same number: the
+    /// Whether a message invalidated this key, and not an earlier key with the same number: the
     /// message arrived on the queue pair with this number, and its receive `is_of` the queue with
     /// these names. (Other devices have the same numbers.)
     fn is_ended_by(

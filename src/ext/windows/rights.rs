@@ -14,7 +14,8 @@ use crate::memory::{
 
 /// The rights `A` with `IBV_ACCESS_MW_BIND` ([`Access`]): memory windows can be bound to the region
 /// ([R1.7](crate::guide::rules#r1-7)). The key of the region itself has the rights `A`. With
-/// `Windowed<LocalWrite>` it does not have a key, and peers access it only through windows.
+/// `Windowed<LocalWrite>` the region does not have a key for peers, and they access it only through
+/// windows.
 ///
 /// The memory must be writable: the kernel treats `IBV_ACCESS_MW_BIND` as a right to write, and
 /// does not pin read-only memory for it (EFAULT).
@@ -30,7 +31,7 @@ use crate::memory::{
 #[doc(alias = "IBV_ACCESS_MW_BIND")]
 pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 
-/// Rights ([`Access`]) of a region to which memory windows can be bound: [`Windowed`] ones
+/// Rights ([`Access`]) of a region to which memory windows can be bound: [`Windowed`] rights
 /// ([R1.7](crate::guide::rules#r1-7)).
 ///
 /// ```
@@ -93,8 +94,8 @@ impl<A: Includes<B>, B: Access> Includes<B> for Windowed<A> {}
 /// ([R1.6](crate::guide::rules#r1-6)).
 ///
 /// It is not `Clone`, so that a key is not invalidated twice, which would crash the kernel of a
-/// peer with Soft-RoCE (Linux 6.1 to 7.3). If a work request is created from it before and posted
-/// after it is returned, the peer's device rejects the request.
+/// peer with Soft-RoCE (Linux 6.1 to 7.3). If you create a work request from the slice, then return
+/// the slice, and post the work request after that, the peer's device rejects the request.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -126,7 +127,7 @@ pub struct Revocable<A: Access>(RemoteSlice<A>);
 const LENT: u32 = 1 << 31;
 
 impl<A: Access> Revocable<A> {
-    /// Creates one from a slice that the peer has lent, sent in another format.
+    /// Creates the value from a slice that the peer has lent and has sent in another format.
     pub fn new(lent: RemoteSlice<A>) -> Self {
         Revocable(lent)
     }
@@ -189,8 +190,8 @@ impl<A: Access> Revocable<A> {
         self.0.atomic(offset)
     }
 
-    /// Encodes address, length and rkey in network byte order, and a code for the rights and for
-    /// lending, in 24 bytes.
+    /// Encodes the address, the length, the rkey and a code for the rights in 24 bytes, in network
+    /// byte order. The code marks the slice as lent.
     pub fn to_bytes(&self) -> [u8; 24] {
         let mut bytes = self.0.to_bytes();
         bytes[20..].copy_from_slice(&(A::FLAGS | LENT).to_be_bytes());

@@ -77,9 +77,9 @@ pub struct Type1Window(pub(crate) Window);
 /// A bound memory window of type 1: a key for a range of a region, with the rights `A`.
 ///
 /// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)). Another bind invalidates
-/// the key and assigns the window another one, or none
+/// the key and assigns the window a new key, or no key
 /// ([`MwBind::unbind`](crate::ext::windows::MwBind::unbind)). Dropping or destroying the window
-/// invalidates it too. [`Type1Window`] has an example.
+/// invalidates the key too. [`Type1Window`] has an example.
 pub struct BoundType1Window<A: Access>(pub(crate) Window, PhantomData<fn() -> A>);
 
 impl<L: Threads> ProtectionDomain<L> {
@@ -284,16 +284,16 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Binds a memory window of type 1 (`ibv_bind_mw`):
     /// [`Type1Window`] has an example.
     ///
-    /// It takes a place in the send queue until its completion, which returns the window. Earlier
-    /// sends may still use the key that it invalidates. Later work requests start when the window
-    /// is bound.
+    /// The bind occupies a place in the send queue until its completion, which returns the window.
+    /// Earlier sends may still use the key that the bind invalidates. Later work requests start
+    /// when the window is bound.
     ///
     /// # Errors
     /// [`PostError`] with the window: [`QueueFull`](crate::post::PostErrorKind::QueueFull)
     /// ([R9.6](crate::guide::rules#r9-6)), or
     /// [`PdMismatch`](crate::post::PostErrorKind::PdMismatch) if the window belongs to another
-    /// domain ([R6.8](crate::guide::rules#r6-8)). If Soft-RoCE fails, C does not report whether the
-    /// bind was posted. The queue then accepts no more work
+    /// domain ([R6.8](crate::guide::rules#r6-8)). If the call fails on Soft-RoCE, libibverbs does
+    /// not report whether the bind was posted. The queue then accepts no more work
     /// ([`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown)).
     #[doc(alias("ibv_bind_mw", "ibv_mw_bind", "wr_id", "send_flags", "bind_info"))]
     pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>

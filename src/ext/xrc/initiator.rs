@@ -155,8 +155,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// It reserves `depth + 1` entries of `cq`, and does not need an XRC domain. Its peer is an
-    /// [`XrcTarget`](crate::ext::xrc::XrcTarget), which has an example. It has a separate function
-    /// because it uses one completion queue and needs proof that the device supports XRC.
+    /// [`XrcTarget`](crate::ext::xrc::XrcTarget), which has an example. Initiators have a separate
+    /// function because they use one completion queue and need proof that the device supports XRC.
     ///
     /// # Errors
     /// As for [`create_qp`](Self::create_qp), and

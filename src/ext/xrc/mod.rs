@@ -46,8 +46,8 @@ impl Ability for Xrc {
 }
 
 /// Selects the processes that share an [`XrcDomain`] (`fd` and `oflags` of ibv_open_xrcd(3)). The
-/// file is a name: processes of one host that open the same file share a domain on the same device.
-/// The file is neither read nor written, and can be closed.
+/// file serves only as a name: processes of one host that open the same file share a domain on the
+/// same device. The file is neither read nor written, and can be closed.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -91,11 +91,11 @@ impl XrcdFile<'_> {
     }
 }
 
-/// An XRC domain (`ibv_open_xrcd`), which a target and its shared receive queues share
-/// ([R26.4](crate::guide::rules#r26-4)). One process or several processes of a host can open it.
+/// An XRC domain (`ibv_open_xrcd`). A target receives only into shared receive queues of its own
+/// domain ([R26.4](crate::guide::rules#r26-4)). One process or several processes of a host can open
+/// the domain.
 ///
-/// [`XrcTarget`] has an example. Its targets and shared receive queues
-/// keep it open.
+/// [`XrcTarget`] has an example. The targets and shared receive queues of a domain keep it open.
 #[doc(alias("IBV_XRCD_INIT_ATTR_FD", "IBV_XRCD_INIT_ATTR_OFLAGS", "ibv_xrcd"))]
 pub struct XrcDomain {
     xrcd: Arc<handle::Xrcd>,
@@ -142,7 +142,7 @@ const VERB: &str = "ibv_create_srq_ex";
 
 impl XrcDomain {
     /// Closes the domain (`ibv_close_xrcd`). Its targets and shared receive queues must be
-    /// destroyed first. Other processes may still have some.
+    /// destroyed first. Those of other processes may still exist.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -155,9 +155,9 @@ impl XrcDomain {
     }
 
     /// Creates a shared receive queue in this domain (`ibv_create_srq_ex` with `IBV_SRQT_XRC`) that
-    /// can hold every buffer of `pool`. Initiators name it by its
+    /// can hold every buffer of `pool`. Initiators select it by its
     /// [number](SharedReceiveQueue::number). Their messages complete in `cq`, and the completions
-    /// contain the number of the target as queue pair number.
+    /// contain the target's number as the queue pair number.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -183,11 +183,11 @@ impl XrcDomain {
     /// ```
     ///
     /// # Errors
-    /// As for [`ProtectionDomain::create_srq`].
-    /// [`ErrorKind::CqTooSmall`](crate::ErrorKind::CqTooSmall): the completion queue has too few
-    /// entries left ([R9.9](crate::guide::rules#r9-9)).
-    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): it or the XRC domain
-    /// belongs to another context ([R12.1](crate::guide::rules#r12-1)).
+    /// As for [`ProtectionDomain::create_srq`], and
+    /// - [`ErrorKind::CqTooSmall`](crate::ErrorKind::CqTooSmall): the completion queue has too few
+    ///   entries left ([R9.9](crate::guide::rules#r9-9)).
+    /// - [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch): the completion queue or
+    ///   the XRC domain belongs to another context ([R12.1](crate::guide::rules#r12-1)).
     #[doc(alias("ibv_srq_init_attr_mask", "ibv_create_srq_ex", "IBV_SRQT_XRC"))]
     #[doc(alias("IBV_SRQ_INIT_ATTR_TYPE", "IBV_SRQ_INIT_ATTR_PD", "IBV_SRQ_INIT_ATTR_XRCD"))]
     #[doc(alias(
@@ -283,8 +283,8 @@ impl XrcDomain {
 }
 
 impl<E: Entry, M: Limit, L: Threads> SharedReceiveQueue<Xrc, E, M, L> {
-    /// The number by which initiators name it in [`to_srq`](crate::wr::WorkRequest::to_srq)
-    /// (`ibv_get_srq_num`). Send it to the peers.
+    /// The number with which initiators select this queue in
+    /// [`to_srq`](crate::wr::WorkRequest::to_srq) (`ibv_get_srq_num`). Send it to the peers.
     #[doc(alias = "ibv_get_srq_num")]
     pub fn number(&self) -> SrqNum {
         self.core().number

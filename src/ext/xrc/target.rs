@@ -88,7 +88,7 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 #[doc(alias("ibv_qp_init_attr_ex", "xrcd"))]
 pub struct XrcTarget<S: State> {
     handle: handle::XrcTarget,
-    /// The port after a transition set it; 0 before.
+    /// The port, once a transition has set it; 0 before that.
     port: u8,
     _state: PhantomData<S>,
 }
@@ -220,9 +220,9 @@ impl<S: State> XrcTarget<S> {
         }
     }
 
-    /// Destroys the target (`ibv_destroy_qp`). It has no buffers: the receives that it used
-    /// complete on the completion queues of their shared receive queues, and the others stay posted
-    /// there.
+    /// Destroys the target (`ibv_destroy_qp`). A target has no buffers. The receives that it used
+    /// complete on the completion queues of their shared receive queues, and unused receives stay
+    /// posted to the shared receive queues.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///

@@ -23,23 +23,23 @@ impl MapOptions {
         Self::default()
     }
 
-    /// Uses huge pages (`MAP_HUGETLB`): the device needs fewer translations for a large region. A
-    /// file always has the pages of its file system.
+    /// Uses huge pages (`MAP_HUGETLB`), so that the device needs fewer translations for a large
+    /// region. A mapping of a file always has the page size of the file system.
     pub fn huge(mut self, page: HugePage) -> Self {
         self.0.huge = Some(page);
         self
     }
 
-    /// Places the pages on a NUMA node (mbind(2) with `MPOL_BIND`), such as the device's node,
-    /// which /sys/class/infiniband/DEVICE/device/numa_node contains. Huge pages on a node are
-    /// populated immediately, because reserved pages may be on other nodes.
+    /// Places the pages on a NUMA node (mbind(2) with `MPOL_BIND`), such as the node of the device
+    /// (see /sys/class/infiniband/DEVICE/device/numa_node). Huge pages on a node are populated
+    /// immediately, because reserved pages may be on other nodes.
     pub fn node(mut self, node: u32) -> Self {
         self.0.node = Some(node);
         self
     }
 
     /// Brings every page into memory immediately (`MADV_POPULATE_WRITE`, or mlock(2) before Linux
-    /// 5.14). Registering does so later in any case.
+    /// 5.14). Without this, registering the memory does so later.
     pub fn populate(mut self) -> Self {
         self.0.populate = true;
         self
@@ -53,8 +53,8 @@ impl MapOptions {
     }
 
     /// Excludes the mapping from child processes (`MADV_DONTFORK`). A child that accesses it is
-    /// killed. Without this, fork(2) copies pinned pages for the child. Before Linux 5.12, it may
-    /// instead leave this process with a copy that the device does not use
+    /// killed. Without this, fork(2) copies pinned pages for the child. Before Linux 5.12, fork(2)
+    /// may instead leave this process with a copy that the device does not use
     /// ([R17.4](crate::guide::rules#r17-4)).
     pub fn dontfork(mut self) -> Self {
         self.0.dontfork = true;
@@ -64,7 +64,7 @@ impl MapOptions {
     /// Maps `len` zeroed bytes of anonymous memory (`MAP_ANONYMOUS | MAP_PRIVATE`).
     ///
     /// # Errors
-    /// - [`ErrorKind::HugePages`](crate::ErrorKind::HugePages): there are not enough of them.
+    /// - [`ErrorKind::HugePages`](crate::ErrorKind::HugePages): there are not enough huge pages.
     /// - [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory): the limit of locked memory is
     ///   too low.
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 or the node does not exist,
@@ -75,8 +75,8 @@ impl MapOptions {
     }
 }
 
-/// An anonymous mapping (mmap(2)), zeroed: private [`Memory`] in whole pages, optionally huge ones,
-/// which no other data shares.
+/// An anonymous mapping (mmap(2)), zeroed: private [`Memory`] in whole pages, which contain no
+/// other data. The pages can be huge.
 ///
 /// ```no_run
 /// # use proverbs::prelude::*;
@@ -89,7 +89,7 @@ impl MapOptions {
 /// # }
 /// ```
 ///
-/// While no pool or region owns it, it is a slice:
+/// While no pool or region owns the mapping, it dereferences to a slice:
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -19,7 +19,8 @@ pub use shared_mapping::SharedMapping;
 use crate::allows::Seal;
 use crate::memory::{Access, LocalRead, RemoteRead};
 
-/// [`Sharing`] of memory whose bytes may be a slice ([R18.2](crate::guide::rules#r18-2)).
+/// [`Sharing`] of memory whose bytes may be borrowed as a slice
+/// ([R18.2](crate::guide::rules#r18-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "other processes can write this memory, so its buffers cannot be slices",

@@ -17,8 +17,9 @@ use crate::terms::error::Error;
 /// A mapping of a file, a memfd or shared memory (mmap(2) with `MAP_SHARED`): [`Memory`] that other
 /// processes may write at any time.
 ///
-/// So it cannot be a slice or a pool. It is read and written by copies, both here and in its region
-/// after registration. With `ReadOnly` as `P` it is mapped for reading.
+/// So it cannot be borrowed as a slice, nor used for a pool. The program reads and writes it with
+/// copies: here before registration, and through the region afterwards. If `P` is `ReadOnly`, it is
+/// mapped read-only.
 ///
 /// Other processes can truncate a file while it is mapped. This is sound: the device continues to
 /// use the pages that it has pinned, which no longer belong to the file. A program that accesses a
@@ -59,12 +60,12 @@ impl MapOptions {
     /// Maps the bytes `range` of a file that is open for reading and writing. Shared memory is also
     /// a file: shm_open(3) opens a file in /dev/shm.
     ///
-    /// `range` must start at a page. The mapping remains after the file is closed.
+    /// `range` must start at a page boundary. The mapping stays valid after the file is closed.
     ///
     /// # Errors
     /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): `range` exceeds the file.
     /// - [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the range is empty or does not start at
-    ///   a page, EACCES if the file is not open for reading and writing.
+    ///   a page boundary, EACCES if the file is not open for reading and writing.
     pub fn file(&self, file: impl AsFd, range: Range<u64>) -> Result<SharedMapping, Error> {
         self.map_file(file.as_fd(), range)
     }
@@ -123,8 +124,8 @@ impl<P> SharedMapping<P> {
 
     /// Copies bytes at `offset` into `out`.
     ///
-    /// Other processes may write them at the same time. Each byte is then one that was in memory at
-    /// some moment.
+    /// Other processes may write these bytes at the same time. Each copied byte is then a value
+    /// that was in memory at some moment.
     ///
     /// # Errors
     /// [`OutOfBounds`] if the bytes are not all inside. Nothing is read then.
