@@ -62,17 +62,16 @@ impl Fabric {
     }
 
     /// Breaks a device of this fabric: it raises an event (`DeviceEvent::DeviceFatal`) and stops
-    /// working. Posted work never completes, posts are accepted, and other verbs return EIO, except
-    /// those that destroy. Returns false if the device does not belong to this fabric, or was
-    /// broken before.
+    /// working. Posts are still accepted, but posted work never completes. Other verbs return EIO,
+    /// except verbs that destroy objects. Returns false if the device does not belong to this
+    /// fabric, or was broken before.
     pub fn break_device(&self, device: &handle::Context) -> bool {
         self.number_of(device).is_some_and(|number| self.0.post(|state| state.break_device(number)))
     }
 
-    /// Raises an asynchronous event of the device or of its port, given by its number in
-    /// `enum ibv_event_type` (18 is a change of the GID table) or by an unknown number. Returns
-    /// false if the device does not belong to this fabric, or if the event is about another kind of
-    /// object.
+    /// Raises an asynchronous event of the device or of its port. `event_type` is a number of
+    /// `ibv_event_type` (18 is a change of the GID table), or an unknown number. Returns false if
+    /// the device does not belong to this fabric, or if the event is about another kind of object.
     pub fn raise(&self, device: &handle::Context, event_type: u32) -> bool {
         let number = self.number_of(device);
         number.is_some_and(|number| self.0.post(|state| state.raise_device(number, event_type)))
@@ -102,7 +101,7 @@ impl Fabric {
         crate::c_api::number_on(&self.0, device)
     }
 
-    /// Moves the queue pair with this number to ERR, as a device does by itself ([R8.15]), and
+    /// Moves the queue pair with this number to ERR, as a device may do by itself ([R8.15]), and
     /// flushes its posted work. Returns false if there is no such queue pair, or if it is in RESET.
     ///
     /// [R8.15]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-15
@@ -122,10 +121,10 @@ proverbs_sys::impl_debug!(Fabric, |_| "Fabric {{ .. }}");
 impl Fabric {
     /// Stops the clock of the fabric: from now on only [`advance`](Self::advance) moves it.
     ///
-    /// While the clock runs, a send loses retries whenever the fabric is idle, that is with each
-    /// poll on any thread that finds nothing. A peer on another thread that is about to post its
-    /// receive may then be too late. While the clock is stopped, polling never uses up retries, on
-    /// however many threads, and a send succeeds as soon as its peer is ready.
+    /// While the clock runs, a send loses retries whenever the fabric is idle: with each poll that
+    /// finds nothing, on any thread. A peer on another thread that is about to post its receive may
+    /// then be too late. While the clock is stopped, polling never uses up retries, on however many
+    /// threads, and a send succeeds as soon as its peer is ready.
     ///
     /// Stopping a stopped clock does nothing. Faults that count runs
     /// ([`Fault::Delay`](crate::Fault::Delay), [`Fault::FlushLate`](crate::Fault::FlushLate)) do
@@ -135,15 +134,13 @@ impl Fabric {
     }
 
     /// [Stops](Self::stop_clock) the clock of the fabric and moves it by `time`. The devices work
-    /// once at the current time, and again whenever a timer runs out on the way, in the order of
-    /// time.
+    /// once at the current time, and again whenever a timer expires during `time`, in order.
     ///
     /// A send on RC fails and completes as
     ///
     /// - `RnrRetryExc` when its peer had no receive for the sender's `rnr_retry` times the peer's
     ///   `min_rnr_timer` ([R8.11]);
-    /// - `RetryExc` when no answer came for one more than `retry_cnt` times its `timeout` ([R8.10],
-    ///   [R8.9]).
+    /// - `RetryExc` when no answer came for `retry_cnt + 1` times its `timeout` ([R8.10], [R8.9]).
     ///
     /// Devices may wait longer. [`Personality::Worst`](crate::Personality::Worst) waits up to four
     /// times as long. Timestamps of completions ([`CompletionTs`]) move with the clock.
@@ -157,8 +154,8 @@ impl Fabric {
         self.shared().post(|state| state.move_clock(time));
     }
 
-    /// The time until the next send fails, after the devices have done all work that they can do
-    /// now. `None` if no send waits, if all wait forever, or if the clock was not
+    /// Lets the devices do all work that they can do now, and returns the time until the next send
+    /// fails. `None` if no send waits, if all wait forever, or if the clock was not
     /// [stopped](Self::stop_clock).
     ///
     /// A test can use it to see that a send on another thread waits:

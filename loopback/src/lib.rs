@@ -11,12 +11,12 @@
 //! |---|---|
 //! | `words` | plain data: work requests, attributes, worlds, personalities, fault scripts |
 //! | `objects` | regions, windows, queues, queue pairs, channels, ids: each with its own data |
-//! | `state` | all objects of a fabric by number, and what its devices can |
-//! | `verbs` | what changes the state, one file for each kind of object |
+//! | `state` | all objects of a fabric by number, and the capabilities of its devices |
+//! | `verbs` | changes of the state, one file for each kind of object |
 //! | `engine` | requester, responder, datagrams, SRD: moves data over the state |
 //! | `shared` | the one lock: the engine works before a verb, and after a post |
-//! | `c_api` | the C boundary and the table of verbs: pointers come in, numbers go on |
-//! | `fabric` | what a test says to its fabric: worlds, faults, the clock |
+//! | `c_api` | the C boundary and the table of verbs: converts pointers to numbers |
+//! | `fabric` | the controls of a test: worlds, faults, the clock |
 //! | `cm` | rdma_cm: ids, their events, and the boundary to C |
 
 #![deny(unsafe_code)]

@@ -25,7 +25,7 @@ use crate::terms::transport::Rc;
 
 const VERB: &str = "rdma_accept";
 
-/// An `accept` that failed, with everything that went into it.
+/// An `accept` that failed, with everything that was passed to it.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -48,7 +48,7 @@ const VERB: &str = "rdma_accept";
 /// }
 /// ```
 pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// Nothing was answered. The request can still be accepted with other parameters, or rejected.
+    /// No answer was sent. The request can still be accepted with other parameters, or rejected.
     Unanswered {
         /// The request.
         request: Request<Tcp, M>,
@@ -168,9 +168,9 @@ impl Request<Tcp> {
     /// - [`TimedOut`](crate::ErrorKind::TimedOut), [`Rejected`](crate::ErrorKind::Rejected) or
     ///   [`Cm`](crate::ErrorKind::Cm): the peer did not confirm.
     /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr` or
-    ///   `ibv_modify_qp`. EINVAL before an answer: `qp` is not on the request's device, or with
-    ///   `ece` the peer offers options of another vendor's device. With `ece`, nothing is answered
-    ///   if the queue pair does not support the offered options.
+    ///   `ibv_modify_qp`. EINVAL with [`Unanswered`](NotAccepted::Unanswered): `qp` is not on the
+    ///   request's device, or with `ece` the peer offers options of another vendor's device. With
+    ///   `ece`, no answer is sent if the queue pair does not support the offered options.
     #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
@@ -193,8 +193,8 @@ impl Request<Tcp, OnChannel> {
     /// # Errors
     /// The error contains the request or the id, and the queue pair ([`NotAccepted`]).
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr` or
-    /// `ibv_modify_qp`. EINVAL before an answer: `qp` is not on the request's device. With `ece`,
-    /// as for a synchronous id.
+    /// `ibv_modify_qp`. EINVAL with [`Unanswered`](NotAccepted::Unanswered): `qp` is not on the
+    /// request's device. With `ece`, the same errors occur as for a synchronous id.
     #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
@@ -211,7 +211,7 @@ impl<P: Profile, M: Mode> Accepted<P, M> {
         &self.id
     }
 
-    /// Ends the attempt. Drain the queue pair.
+    /// Ends the attempt. Drain the returned queue pair.
     pub fn cancel(self) -> NotAccepted<P, M> {
         NotAccepted::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }
@@ -236,7 +236,7 @@ impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
 }
 
 impl<P: Profile> Accepted<P> {
-    /// Processes an event of this id. After ESTABLISHED it is a connection. An event of another id
+    /// Processes an event of this id. ESTABLISHED completes the connection. An event of another id
     /// changes nothing.
     ///
     /// [`Progress::Failed`] contains the queue pair, in the error state, and

@@ -109,8 +109,8 @@ impl<PS: PortSpace> AddrInfo<PS> {
     }
 
     /// Resolves a node and a service, by name or number (`rdma_getaddrinfo`). Returns at least one
-    /// address. The call has no deadline: it takes as long as the system's resolver, and as
-    /// ibacm(1) if that runs, because neither getaddrinfo(3) nor ibacm supports a timeout.
+    /// address. The call has no deadline, because neither getaddrinfo(3) nor ibacm(1) supports a
+    /// timeout: it waits for the system's resolver, and for ibacm if it runs.
     ///
     /// # Errors
     /// - [`NotFound`](ErrorKind::NotFound) with the resolver's text: the node, service or IP
@@ -125,8 +125,8 @@ impl<PS: PortSpace> AddrInfo<PS> {
         })
     }
 
-    /// Creates an endpoint with a resolved route, each step within `timeout` (`rdma_create_ep`). If
-    /// `pd` is `None`, it uses the [`pd`](CmId::pd) of the id.
+    /// Creates an endpoint with a resolved route (`rdma_create_ep`). Each step takes at most
+    /// `timeout`. If `pd` is `None`, the endpoint uses the [`pd`](CmId::pd) of its id.
     ///
     /// # Errors
     /// As for [`CmId::new`], [`bind_addr`](CmId::bind_addr), [`resolve_addr`](CmId::resolve_addr),
@@ -157,7 +157,7 @@ impl<PS: PortSpace> PassiveInfo<PS> {
 
     /// Resolves a service to listen on, by name or number (`rdma_getaddrinfo` with RAI_PASSIVE): on
     /// the addresses of `node`, or on any address of this machine. Returns at least one address.
-    /// The call takes as long as the system's resolver, without a deadline.
+    /// The call has no deadline: it waits for the system's resolver.
     ///
     /// # Errors
     /// As for [`AddrInfo::look_up`].
@@ -168,8 +168,8 @@ impl<PS: PortSpace> PassiveInfo<PS> {
         })
     }
 
-    /// Creates an id that is bound to the address (`rdma_create_ep`). Its
-    /// [requests](super::Request::create_ep) become endpoints.
+    /// Creates an id that is bound to the address (`rdma_create_ep`). Create endpoints from its
+    /// [requests](super::Request::create_ep).
     ///
     /// # Errors
     /// As for [`CmId::new`] and [`bind_addr`](CmId::bind_addr).

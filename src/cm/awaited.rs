@@ -22,8 +22,8 @@ use crate::wait::{Turns, not_registered};
 /// An event channel that can be awaited in a tokio runtime (feature `tokio`).
 ///
 /// The calls of an id on a channel return at once. [`finish`](Self::finish) awaits their results.
-/// Give each task its own channel for each connection that it makes. A listener takes requests, and
-/// moves each to its own channel, so that tasks can answer at the same time:
+/// Give each connection its own channel. Move each request from the listener's channel to its own
+/// channel, so that several tasks can answer at the same time:
 ///
 /// ```
 /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -81,17 +81,17 @@ use crate::wait::{Turns, not_registered};
 /// # }
 /// ```
 ///
-/// Events that do not belong to the awaited id are buffered while their id exists. The next call
-/// that looks for them finds them, and [`next`](Self::next) returns all of them. They stay here if
-/// their id moves to another channel.
+/// Events that the current call does not use are buffered while their id exists. A later call that
+/// waits for such an event finds it, and [`next`](Self::next) returns all of them, one by one.
+/// Buffered events stay in this channel if their id moves to another channel.
 ///
 /// The buffer of each id is bounded:
 ///
-/// - One event of each kind, and of each group that it joins. A second one changes nothing. An
+/// - One event of each kind and, for multicast events, of each group. Later ones are dropped. An
 ///   event that ends a connection is always kept and always found ([the table](super#events)).
-/// - 1,024 requests of a listening id, the default backlog of librdmacm. Each frees an entry of the
-///   backlog of its [`listen`](CmId::listen). Further requests are rejected. Give a listener a
-///   separate channel, on which only its [requests](Self::request) are awaited.
+/// - 1,024 requests of a listening id, the default backlog of librdmacm. Buffered requests do not
+///   count against the backlog of [`listen`](CmId::listen). Further requests are rejected. Give a
+///   listener a separate channel, on which only its [requests](Self::request) are awaited.
 /// - 64 events that the program [wrote](CmId::write_cm_event). Further ones are dropped.
 #[derive(Debug)]
 pub struct AsyncEventChannel {
@@ -154,12 +154,12 @@ impl AsyncEventChannel {
     /// has its own timeout. The others wait **forever** if the peer does not answer: wrap them in
     /// a timeout.
     ///
-    /// Dropping the future gives up the attempt and drops what went into it. A queue pair returns
-    /// its receives when it is dropped.
+    /// Dropping the future abandons the step and drops everything that was passed to it. A dropped
+    /// queue pair returns the buffers of its receives.
     ///
     /// # Errors
-    /// As for `advance` of the step, and as for [`next`](Self::next). The error contains what went
-    /// into the step.
+    /// As for `advance` of the step, and as for [`next`](Self::next). The error contains everything
+    /// that was passed to the step.
     pub async fn finish<W: Waits>(&mut self, begun: W) -> Result<W::Done, Refused<W::Failed>> {
         let Awaited { waiting: what, core, .. } = begun.awaits();
         let (mut at, mut waiting) = ((IdKey(core.id.key()), 0), begun);

@@ -19,9 +19,10 @@ use crate::terms::error::Error;
 /// [`wait_timeout`](Self::wait_timeout) and [`wait_or_woken`](Self::wait_or_woken) sleep until
 /// then.
 ///
-/// Threads can share a channel. Ids keep their channel alive: if it is dropped first, their events
-/// are lost. If ibacm(1) runs, [`resolve_route`](CmId::resolve_route) locks the id's channel until
-/// ibacm has answered, and other calls of the channel and of its ids wait.
+/// Threads can share a channel. Ids keep their channel alive, but if you drop the `EventChannel`
+/// first, their events are lost. If ibacm(1) runs, [`resolve_route`](CmId::resolve_route) locks the
+/// id's channel until ibacm has answered. Other calls on the channel and on its ids wait until
+/// then.
 ///
 /// Both ends of a connection, in one thread:
 ///
@@ -75,8 +76,8 @@ impl EventChannel {
     /// Opens a channel (`rdma_create_event_channel`).
     ///
     /// # Errors
-    /// - [`Absent`](crate::ErrorKind::Absent): the system does not have rdma_cm, this process may
-    ///   not use it, or it has too many open files.
+    /// - [`Absent`](crate::ErrorKind::Absent): the system does not have rdma_cm, or this process
+    ///   may not use it or has too many open files.
     /// - [`Os`](crate::ErrorKind::Os): any other errno.
     #[doc(alias("rdma_create_event_channel", "rdma_destroy_event_channel"))]
     pub fn new() -> Result<Self, Error> {
@@ -97,7 +98,7 @@ impl EventChannel {
     }
 
     /// Returns the next event, if one is pending (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never
-    /// sleeps until one is.
+    /// waits for one.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -133,7 +134,7 @@ impl EventChannel {
     }
 
     /// Returns the next event, or `None` if none came within `timeout` (in steps of a millisecond,
-    /// rounded up). While another thread waits for ibacm, this call also waits for that (see the
+    /// rounded up). If another thread waits for ibacm on this channel, this call waits too (see the
     /// type).
     ///
     /// # Errors
@@ -256,12 +257,13 @@ impl Events<'_> {
 
 impl AsRawFd for EventChannel {
     /// The file descriptor, for poll(2), epoll(7) and event loops. It is readable while an event is
-    /// pending, and never blocks. It is an epoll descriptor that watches rdma_cm's own, because an
-    /// id that [moves here](CmId::migrate_to) with pending events does not wake a thread that
-    /// sleeps on the latter.
+    /// pending, and never blocks. It is an epoll descriptor that watches rdma_cm's descriptor. This
+    /// is because an id that [moves here](CmId::migrate_to) with pending events does not wake
+    /// threads that sleep on rdma_cm's descriptor.
     ///
-    /// It is a plain number (there is no `AsFd`), so that changing what it watches takes `unsafe`.
-    /// Take events with [`try_event`](EventChannel::try_event).
+    /// It is a plain number: `EventChannel` does not implement `AsFd`, so that only `unsafe` code
+    /// can change what the epoll descriptor watches. Take events with
+    /// [`try_event`](EventChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
         self.channel.fd().as_raw_fd()
     }

@@ -25,7 +25,7 @@ use crate::terms::transport::Rc;
 
 const VERB: &str = "rdma_connect";
 
-/// A connection attempt that failed, with everything that went into it.
+/// A connection attempt that failed, with everything that was passed to it.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -66,7 +66,7 @@ pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
         /// The queue pair.
         qp: QueuePair<Rc, Init, P>,
     },
-    /// The peer refused, or the timeout expired.
+    /// The peer rejected the request, or the timeout expired.
     Failed {
         /// The id, which can only be destroyed.
         id: CmId<Tcp, Unusable, M>,
@@ -135,7 +135,7 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
 
 impl<S: CmState> CmId<Tcp, S> {
     /// Connects `qp` to the peer, within `timeout` (`rdma_connect`). On iWARP the call itself may
-    /// also wait for TCP; with siw up to 130 s if no host answers.
+    /// also wait for the TCP connection: with siw up to 130 s if no host answers.
     ///
     /// Receives that are posted to `qp` stay posted.
     ///
@@ -147,9 +147,10 @@ impl<S: CmState> CmId<Tcp, S> {
     /// - [`Cm`](crate::ErrorKind::Cm): the peer cannot be reached.
     /// - [`TimedOut`](crate::ErrorKind::TimedOut): the peer did not answer in time.
     /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`, `rdma_init_qp_attr`,
-    ///   `ibv_modify_qp` or `rdma_establish`, and with `ece` of the calls of
-    ///   [`Ece`](crate::ext::tuning::Ece). EINVAL of `rdma_connect`: a depth exceeds the device's
-    ///   limit ([R16.16](crate::guide::rules#r16-16)), or `qp` is not on this id's device.
+    ///   `ibv_modify_qp` or `rdma_establish`, and with `ece` also of the calls that query and set
+    ///   the options ([`Ece`](crate::ext::tuning::Ece)). EINVAL of `rdma_connect`: a depth exceeds
+    ///   the device's limit ([R16.16](crate::guide::rules#r16-16)), or `qp` is not on this id's
+    ///   device.
     #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece", "rdma_conn_param"))]
     #[doc(alias = "private_data_len")]
     pub fn connect<P: Profile>(
@@ -167,13 +168,13 @@ impl<S: CmState> CmId<Tcp, S> {
 
 impl<S: CmState> CmId<Tcp, S, OnChannel> {
     /// Requests a connection of `qp` to the peer (`rdma_connect`). Receives that are posted to `qp`
-    /// stay posted. On iWARP the call itself may wait for TCP; with siw up to 130 s if no host
-    /// answers.
+    /// stay posted. On iWARP the call itself may wait for the TCP connection: with siw up to 130 s
+    /// if no host answers.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect` (a depth exceeds the device's
-    /// limit, [R16.16](crate::guide::rules#r16-16); EINVAL also if `qp` is not on this id's
-    /// device). The error contains the id and the queue pair, unchanged ([`NotConnected::Unsent`]).
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`. EINVAL: a depth exceeds the
+    /// device's limit ([R16.16](crate::guide::rules#r16-16)), or `qp` is not on this id's device.
+    /// The error contains the id and the queue pair, unchanged ([`NotConnected::Unsent`]).
     #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece"))]
     pub fn connect<P: Profile>(
         self,
@@ -199,7 +200,7 @@ impl<P: Profile, M: Mode> Pending<P, M> {
         Receiving(&mut self.qp)
     }
 
-    /// Ends the attempt. The peer receives no further answer. Drain the queue pair.
+    /// Ends the attempt. The peer receives no further answer. Drain the returned queue pair.
     pub fn cancel(self) -> NotConnected<P, M> {
         NotConnected::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }

@@ -174,9 +174,8 @@ impl<P: Profile, M: Mode> Waits for Connection<P, M> {
 }
 
 impl CmId<Tcp, Disconnected, OnChannel> {
-    /// Processes an event of this id. After the peer's confirmation, only destroying the id is
-    /// left. If the peer disconnected first ([`Connection::advance`]), there is nothing to wait
-    /// for.
+    /// Processes an event of this id. After the peer's confirmation, the id can only be destroyed.
+    /// If the peer disconnected first ([`Connection::advance`]), there is nothing to wait for.
     ///
     /// [`Progress::Failed`] contains [`Cm`](ErrorKind::Cm) if the peer cannot confirm, or the
     /// device is being removed.
@@ -227,8 +226,8 @@ impl<M: Mode> Waits for CmId<Tcp, Disconnected, M> {
 }
 
 impl<M: Mode> CmId<Tcp, Established, M> {
-    /// Disconnects, for a connection whose queue pair was taken out (`rdma_disconnect`), like
-    /// [`Connection::disconnect`]. Move the queue pair to the error state yourself.
+    /// Like [`Connection::disconnect`], for a connection whose queue pair was moved out
+    /// (`rdma_disconnect`). Move the queue pair to the error state yourself.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`. The error contains the id,
@@ -338,7 +337,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
         Ok(())
     }
 
-    /// Whether the connection has ended, after taking the events that are pending. Never sleeps.
+    /// Takes the pending events, and returns whether the connection has ended. Never sleeps.
     ///
     /// ```
     /// # use proverbs::{cm::*, prelude::*};

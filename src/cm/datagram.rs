@@ -132,7 +132,7 @@ pub struct Found<M: Mode = Synchronous> {
 pub enum NotFound<M: Mode = Synchronous> {
     /// The call failed and nothing was sent.
     Unsent(CmId<Udp, RouteResolved, M>),
-    /// The peer refused, or the timeout expired.
+    /// The peer rejected the lookup, or the timeout expired.
     Failed(CmId<Udp, Unusable, M>),
 }
 

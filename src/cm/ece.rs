@@ -33,8 +33,8 @@ allows! { [S: HeardPeer, M: Mode] CmId<Tcp, S, M>: RemoteEce; }
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// The options that the peer's request offered, or that its answer accepted
-    /// (`rdma_get_remote_ece`). `None` if it sent none, such as a peer without `ece` in its
-    /// [`ConnParam`](super::ConnParam).
+    /// (`rdma_get_remote_ece`). `None` if the peer sent no options, for example because `ece` is
+    /// false in its [`ConnParam`](super::ConnParam).
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_get_remote_ece`.

@@ -6,8 +6,8 @@ use super::datagram::UdPeer;
 pub use crate::sys::cm::PeerParam;
 use crate::sys::cm::{Arm, Copied};
 
-/// The id that an event belongs to. It is unique in the process and never reused, so you can use it
-/// as the key of a map.
+/// Identifies the id that an event belongs to. The key is unique in the process and never reused,
+/// so you can use it as the key of a map.
 ///
 /// ```no_run
 /// use std::collections::HashMap;
@@ -22,12 +22,13 @@ use crate::sys::cm::{Arm, Copied};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdKey(pub(super) u64);
 
-/// An event of an [`EventChannel`](super::EventChannel) (`rdma_get_cm_event`). It is a copy that is
-/// already acknowledged, so an event that is never dropped blocks nothing
+/// An event of an [`EventChannel`](super::EventChannel) (`rdma_get_cm_event`). It is a copy of C's
+/// event, which is already acknowledged, so no call waits for the copy to be dropped
 /// ([R16.12](crate::guide::rules#r16-12)).
 ///
-/// Pass it to [`advance`](super::CmId::advance) of the id that waits for it, or a connection
-/// request to [`request`](super::CmId::request) of the listening id. A dropped request is rejected.
+/// Pass the event to [`advance`](super::CmId::advance) of the id that waits for it. Pass a
+/// connection request to [`request`](super::CmId::request) of the listening id. A dropped request
+/// is rejected.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};

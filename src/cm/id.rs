@@ -177,8 +177,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Sets the type of service of the connection's packets (`rdma_set_option` with
-    /// RDMA_OPTION_ID_TOS). The kernel reads it when it resolves the route or joins a group, so it
-    /// has no effect later.
+    /// RDMA_OPTION_ID_TOS). The kernel reads the option when it resolves the route or joins a
+    /// group; setting it later has no effect.
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_set_option`, the option and the state.
@@ -288,8 +288,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// (The end of a connection is recorded in the id, and is found on every channel.)
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`; EINVAL also if only one of the
-    /// two is on a loopback fabric. The error contains the id.
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`; EINVAL also if only the id or
+    /// only the channel is on a loopback fabric. The error contains the id.
     #[doc(alias = "rdma_migrate_id")]
     pub fn migrate_to(
         self,

@@ -13,8 +13,8 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 
 const GET_REQUEST: &str = "rdma_get_request";
 
-/// A peer's request for a connection, or on UDP for the queue pair of a service. Dropping it
-/// rejects it.
+/// A peer's request for a connection, or on UDP for the queue pair number of a service. Dropping a
+/// request rejects it.
 pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
     /// The id of the future connection.
     pub id: CmId<PS, Requested, M>,
@@ -30,13 +30,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// `AsyncEventChannel` has taken but not answered do not count. 0 and numbers above the
     /// system's maximum, 1024 by default (`/proc/sys/net/rdma_ucm/max_backlog`), mean that maximum.
     ///
-    /// If the backlog is full, a request is dropped and its client tries again. Linux does so after
-    /// some seconds, so a short timeout may expire first, and newer requests may be accepted
-    /// earlier. A fabric does so when the program waits for the next event. On iWARP and on UDP the
-    /// request is rejected instead.
+    /// If the backlog is full, a request is dropped, and sent again later. Linux does this after
+    /// some seconds, so a short timeout of the client may expire first, and newer requests may be
+    /// accepted earlier. A fabric does this when the program waits for the next event. On iWARP and
+    /// on UDP the request is rejected instead.
     ///
-    /// A request stays in the backlog even if its client is gone. Answering it fails: `create_qp`,
-    /// `accept` and `reject` with EINVAL, and on iWARP `accept` and `reject` with ECONNRESET.
+    /// A request stays in the backlog even if its client is gone. Answering such a request fails:
+    /// `create_qp`, `accept` and `reject` fail with EINVAL; on iWARP, `accept` and `reject` fail
+    /// with ECONNRESET.
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the address. EADDRINUSE: another
@@ -60,8 +61,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The id of the request is synchronous too. Several threads can take requests from one id.
     ///
     /// # Errors
-    /// - [`Cm`](ErrorKind::Cm): the device is being removed. Every thread and every later call gets
-    ///   this error.
+    /// - [`Cm`](ErrorKind::Cm): the device is being removed. Every waiting thread and every later
+    ///   call gets this error.
     /// - [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2).
     /// - As for [`into_synchronous`](Self::into_synchronous) of the request's id. The request is
     ///   then rejected.
@@ -108,7 +109,8 @@ impl<PS: PortSpace> CmId<PS, Listening, OnChannel> {
     /// Returns the connection request in an event of this id.
     ///
     /// # Errors
-    /// The event, if it is another event, or a request for which librdmacm found no device.
+    /// The event, if it is not a connection request of this id, or if librdmacm found no device for
+    /// the request.
     pub fn request(&self, event: Event) -> Result<Request<PS, OnChannel>, Event> {
         if event.id() != self.key() {
             return Err(event);

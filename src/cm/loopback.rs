@@ -78,12 +78,13 @@ impl<PS: PortSpace> CmId<PS, Created> {
 
 impl Fabric {
     /// Raises an event on an id of this fabric, as a kernel may at any time. For example,
-    /// UNREACHABLE with status -ETIMEDOUT means that the address of a neighbour changed. The
-    /// fabric's state of the connection does not change, but DEVICE_REMOVAL is the id's last event.
+    /// UNREACHABLE with status -ETIMEDOUT means that the address of a neighbour changed. The event
+    /// does not change the fabric's state of the connection, except that DEVICE_REMOVAL is the id's
+    /// last event.
     ///
     /// Returns false if the id is not on this fabric or its device was removed, and for events that
-    /// a kernel sends only with others: CONNECT_REQUEST (connect an id instead), events of
-    /// multicast groups (join one), and USER ([`CmId::write_cm_event`]).
+    /// need more than an id: CONNECT_REQUEST (connect an id instead), events of multicast groups
+    /// (join one), and USER ([`CmId::write_cm_event`]).
     ///
     /// ```
     /// use proverbs::{cm::*, prelude::*};
@@ -126,7 +127,7 @@ pub struct ConnectedPair {
 }
 
 /// Connects two queue pairs with rdma_cm on a new [`Fabric`]. ([`loopback::pair`] does not use
-/// rdma_cm.) Use it to test a program's functions without a device.
+/// rdma_cm.) Use this function to test a program's functions without a device.
 ///
 /// ```
 /// use proverbs::{cm::{self, *}, loopback, prelude::*};

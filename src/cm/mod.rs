@@ -3,8 +3,8 @@
 //! A [`CmId`] is a typestate. On the active side it is created (and bound, if the local address
 //! matters), then resolves an address and a route, and connects. On the passive side it is bound
 //! and listens, and each [`Request`] that it returns is accepted or rejected. Each step consumes
-//! the id and returns it in its next state. If a step fails, its error contains everything that
-//! went into it.
+//! the id and returns it in its next state. If a step fails, its error contains everything that was
+//! passed to it.
 //!
 //! Ids have two modes. A **synchronous** id ([`CmId::new`]) waits inside each call, at most the
 //! call's timeout. The calls of an id **on a channel** ([`EventChannel::create_id`]) return at
@@ -200,10 +200,11 @@
 //! | `ADDR_CHANGE`, `USER`, unknown ones | | | | | |
 //!
 //! A step that an event completes fails if the event's status is not 0. An empty cell has no
-//! effect: the step still waits. A listening id accepts `CONNECT_REQUEST`, and fails at
-//! `DEVICE_REMOVAL`. `MULTICAST_JOIN` and `MULTICAST_ERROR` end the join of their group.
+//! effect: the step still waits. A call that waits on a listening id returns the request of a
+//! `CONNECT_REQUEST`, and fails at `DEVICE_REMOVAL`. `MULTICAST_JOIN` and `MULTICAST_ERROR` end the
+//! join of their group.
 //!
-//! Notes on the events that Linux sends (read in 6.12):
+//! Notes on the events that Linux sends (from the sources of 6.12):
 //!
 //! - An id that listens on a wildcard address (`0.0.0.0` or `::`) never gets `DEVICE_REMOVAL`. It
 //!   keeps listening on the other devices, and on devices that are added later. The connections of
@@ -278,8 +279,8 @@
 //!
 //! # Differences from C
 //!
-//! - Calls in the wrong order, which crash C programs, do not compile: see the states of the
-//!   methods.
+//! - Calls in the wrong order, which crash C programs, do not compile: each method exists only in
+//!   the states that allow it.
 //! - `connect` and `accept` take timeouts. In librdmacm they may take more than a minute.
 //! - Transport retries are six by default, not seven, because Soft-RoCE treats seven as "forever".
 //!   RNR retries are six too, because seven is infinite. The RNR timer is 82 ms.

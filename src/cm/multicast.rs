@@ -44,8 +44,8 @@ pub trait Membership: sealed::Sealed + 'static {
 #[doc(alias("rdma_cm_mc_join_flags", "RDMA_MC_JOIN_FLAG_FULLMEMBER"))]
 #[derive(Debug)]
 pub enum FullMember {}
-/// Only sends to the group. Switches do not forward its messages to this member, so no queue pair
-/// can be attached ([R23.3](crate::guide::rules#r23-3)).
+/// Only sends to the group. Switches do not forward the group's messages to this member, so no
+/// queue pair can be attached ([R23.3](crate::guide::rules#r23-3)).
 #[doc(alias = "RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER")]
 #[derive(Debug)]
 pub enum SendOnlyFullMember {}
@@ -78,7 +78,7 @@ mod sealed {
 /// The address of a group to join, and the kind of member to join as (`rdma_join_multicast_ex`).
 /// Pass a plain [`SocketAddr`] to join as a [`FullMember`] (`rdma_join_multicast`).
 ///
-/// A member that only sends causes no traffic to itself:
+/// A member that only sends does not receive the group's traffic:
 ///
 /// ```
 /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -154,8 +154,8 @@ pub struct Group<J: Membership = FullMember> {
     member: PhantomData<J>,
 }
 
-/// A group that is being joined. Dropping it gives up the attempt. The id leaves the group when it
-/// joins it again or is destroyed.
+/// A group that is being joined. Dropping it gives up the attempt. The id then leaves the group
+/// when the id joins the same group again or is destroyed.
 #[derive(Debug)]
 pub struct Joining<J: Membership = FullMember> {
     id: IdKey,
@@ -223,7 +223,8 @@ impl<S: CmState> CmId<Udp, S> {
 }
 
 impl<S: CmState, M: Mode> CmId<Udp, S, M> {
-    /// Leaves a group (`rdma_leave_multicast`). Detach queue pairs that you attached yourself.
+    /// Leaves a group (`rdma_leave_multicast`). This does not detach queue pairs: detach those that
+    /// you attached.
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with EADDRNOTAVAIL if another id joined the group, or the errno of

@@ -45,11 +45,12 @@ pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     /// path.
     pub ack_timeout: Option<Timeout>,
     /// Whether to negotiate vendor options of the connection ([`Ece`](crate::ext::tuning::Ece)), if
-    /// both devices support them. A request offers the options of its queue pair, the answer
-    /// contains those that the other side accepted, and these are set on the queue pair
-    /// ([R23.1](crate::guide::rules#r23-1)). If a device does not support options or the peer sends
-    /// none, the connection is made as with false, the default. An id that offered options, and
-    /// whose request was not sent (`NotConnected::Unsent`), offers them again.
+    /// both devices support them. A request offers the options of its queue pair. The answer
+    /// contains the options that the other side accepted, which are then set on the queue pair that
+    /// requested the connection ([R23.1](crate::guide::rules#r23-1)). If a device does not support
+    /// options, or the peer sends none, the connection is made without options, as with `false`,
+    /// the default. If a request with options was not sent (`NotConnected::Unsent`), the id offers
+    /// these options again in its next request.
     pub ece: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where ids come from: the system's librdmacm, or a fabric.
+//! The source of ids: the system's librdmacm, or a fabric.
 
 use super::id::CmId;
 use super::space::PortSpace;

@@ -74,8 +74,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// The error contains the queue pair, in RESET. [`PdMismatch`](crate::ErrorKind::PdMismatch):
-    /// it has another protection domain. [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on
-    /// this id's device, or the errno of `rdma_init_qp_attr` or `ibv_modify_qp`.
+    /// the queue pair has another protection domain. [`Os`](crate::ErrorKind::Os): EINVAL if `pd`
+    /// is not on this id's device, or the errno of `rdma_init_qp_attr` or `ibv_modify_qp`.
     ///
     /// ```no_run
     /// use proverbs::{cm::*, prelude::*};

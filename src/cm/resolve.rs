@@ -55,16 +55,17 @@ pub(crate) fn patience(timeout: Duration) -> Duration {
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Binds the id to a local address (`rdma_bind_addr`). Port 0 selects a free port. The
     /// unspecified address stands for all addresses of this machine. 127.0.0.1 is not an RDMA
-    /// address: Linux listens there as on the unspecified address, and finds no route to it on
-    /// RoCE. Use the address of the network interface ([R16.23](crate::guide::rules#r16-23)).
+    /// address: on Linux, an id that listens there listens on all addresses, and resolving it on
+    /// RoCE finds no route. Use the address of the network interface
+    /// ([R16.23](crate::guide::rules#r16-23)).
     ///
     /// # Errors
     /// The error contains the id. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr`
     /// and the address:
-    /// - EADDRNOTAVAIL: no network interface has it, or another id has the port and one of the two
-    ///   addresses is unspecified.
-    /// - ENODEV: no RDMA device has it.
-    /// - EADDRINUSE: another id has the port.
+    /// - EADDRNOTAVAIL: no network interface has the address, or another id uses the port and one
+    ///   of the two addresses is unspecified.
+    /// - ENODEV: no RDMA device has the address.
+    /// - EADDRINUSE: another id uses the port.
     #[doc(alias = "rdma_bind_addr")]
     pub fn bind_addr(self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
@@ -87,8 +88,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
-    /// Returns the id with the device of the address that it is bound to. You can create queue
-    /// pairs on it and join [groups](super::Group) without resolving an address.
+    /// Returns the id in a state with a device: the device of the address that the id is bound to.
+    /// You can then create queue pairs and join [groups](super::Group) without resolving an
+    /// address.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with ENODEV if the id is bound to an address that does not
@@ -156,9 +158,9 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     ///   later.
     /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address.
     ///   EINVAL: the id is bound to an address of another family. ENETUNREACH: this machine has no
-    ///   route to it. ENODEV: no RDMA device reaches it. The id may not be bound to an address
-    ///   then: [`local_addr`](Self::local_addr) is `None`, and [`listen`](Self::listen) listens on
-    ///   any address on Linux, and fails on a fabric.
+    ///   route to it. ENODEV: no RDMA device reaches it. After such an error the id may be unbound:
+    ///   [`local_addr`](Self::local_addr) is then `None`, and [`listen`](Self::listen) listens on
+    ///   any address on Linux but fails on a fabric.
     #[doc(alias = "rdma_resolve_addr")]
     pub fn resolve_addr(
         self,
@@ -179,7 +181,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address. The
-    /// error contains the id, which may not be bound to an address, as for a synchronous id.
+    /// error contains the id, which may be unbound, as for a synchronous id.
     #[doc(alias = "rdma_resolve_addr")]
     pub fn resolve_addr(
         self,
@@ -247,8 +249,7 @@ impl<PS: PortSpace, M: Mode> CmId<PS, AddrResolved, M> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// Finds the route to the peer, within `timeout` (`rdma_resolve_route`). If ibacm(1) runs,
-    /// librdmacm queries it before the kernel, and waits for its answer, which has a separate
-    /// timeout.
+    /// librdmacm queries ibacm before the kernel, and waits for the answer with a separate timeout.
     ///
     /// # Errors
     /// The error contains the id, with its address resolved.
@@ -271,7 +272,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// Starts to find the route to the peer (`rdma_resolve_route`). If ibacm(1) runs, librdmacm
-    /// queries it first. This call then waits for its answer, which has a separate timeout, and
+    /// queries it first. This call then waits for ibacm's answer, with a separate timeout, and
     /// locks the [channel](super::EventChannel) during the wait.
     ///
     /// # Errors

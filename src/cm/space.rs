@@ -58,8 +58,8 @@ pub enum Udp {}
 pub trait PortSpace: sealed::Sealed + 'static {
     /// The transport of its queue pairs.
     type Transport: HasBothQueues;
-    /// The state of a queue pair that an id created. Receives can be posted in both, sends only on
-    /// UD.
+    /// The state of a queue pair that an id created: INIT on TCP, RTS on UDP. Receives can be
+    /// posted in both states, sends only in RTS.
     type Made: State;
     /// The private data of a rejection.
     type RejectData: Deref<Target = [u8]>;

@@ -1,4 +1,4 @@
-//! Where packets to a peer go, and where they come from.
+//! The path to a peer: the destination and source addresses of packets.
 
 use super::Endpoint;
 use crate::device::context::Context;
@@ -9,8 +9,9 @@ use crate::terms::error::Error;
 use crate::terms::gid::{Gid, GidKind};
 
 impl Endpoint {
-    /// Returns the address vector that reaches this endpoint from `port` of `context`, whose GID
-    /// has index `gid_index`. It uses GIDs if both sides have one, otherwise LIDs.
+    /// Returns the address vector that reaches this endpoint from `port` of `context`. `gid_index`
+    /// is the index of the port's GID to send from. The address vector uses GIDs if both sides have
+    /// one, otherwise LIDs.
     ///
     /// # Errors
     /// - [`Unreachable`](crate::ErrorKind::Unreachable): both GID kinds are known, and packets from

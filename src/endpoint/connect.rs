@@ -63,8 +63,8 @@ use crate::work::opcode::RdmaRead;
 /// To connect a queue pair that stays in a field of a struct, use [`in_place`](Self::in_place).
 ///
 /// The queue pair remembers the offered PSN, MTU and depths until it is reset. If a later step of a
-/// handshake creates another connector for it, that connector offers and uses the same values.
-/// Exported regions are not remembered.
+/// handshake creates another connector for the queue pair, that connector offers and uses the same
+/// values. Exported regions are not remembered.
 #[doc(alias = "handshake")]
 pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> {
     pub(super) qp: Q,
@@ -80,7 +80,8 @@ pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> 
     pub retry_cnt: RetryCount,
     /// RNR retries; six by default ([R8.11](crate::guide::rules#r8-11)).
     pub rnr_retry: RnrRetry,
-    /// How long the peer waits before it retries when no receive is posted; 82 ms by default.
+    /// How long the peer waits before it retries when this side has no receive posted; 82 ms by
+    /// default.
     pub min_rnr_timer: MinRnrTimer,
     /// The service level; 0 by default.
     pub sl: ServiceLevel,

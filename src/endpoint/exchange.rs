@@ -1,8 +1,8 @@
 //! The exchange of endpoints over a stream.
 //!
-//! Both sides do the same, so neither has to be the server. Each alternates between writing and
-//! reading a chunk, so that two long endpoints cannot block each other: at most two chunks are in
-//! transit in each direction.
+//! Both sides do the same, so neither has to be the server. Each side alternates between writing
+//! and reading a chunk, so that two long endpoints cannot block each other: at most two chunks are
+//! in transit in each direction.
 
 use std::time::Duration;
 use std::{fmt, io};

@@ -393,7 +393,8 @@ impl Endpoint {
         self
     }
 
-    /// Adds a region. Its index, by which the peer finds it, is the number of regions before it.
+    /// Adds a region. Its index, by which the peer finds it, is the number of regions added before
+    /// it.
     ///
     /// # Errors
     /// The endpoint is unchanged.

@@ -44,7 +44,7 @@ pub enum WireError {
     Version {
         /// The version of the input.
         theirs: u16,
-        /// The version of this crate.
+        /// The version that this crate supports.
         ours: u16,
     },
     /// The length and the number of regions contradict each other.
@@ -135,7 +135,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// A [`WireError`] for the first invalid field. [`Truncated`](WireError::Truncated) contains
-    /// how many bytes are needed; until the length has arrived, as many as include it.
+    /// the number of bytes needed; until the length field has arrived, this is the number of bytes
+    /// up to the end of that field.
     ///
     /// ```
     /// use proverbs::{endpoint::*, prelude::*};

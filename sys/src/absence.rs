@@ -1,8 +1,8 @@
 //! Explains why this process cannot use an RDMA device.
 //!
-//! The errno of the C libraries is often not enough. libibverbs lists no device in three cases
-//! alike: a missing file, a missing permission, and a process without descriptors. The dynamic
-//! linker reports that a library does not exist when this process could open no file.
+//! The errno of the C libraries is often not enough. libibverbs lists no device in three different
+//! cases: a missing file, a missing permission, and a process without descriptors. If this process
+//! cannot open another file, the dynamic linker reports that the library does not exist.
 
 use std::ffi::c_int;
 use std::fs::{self, File, OpenOptions};
@@ -42,7 +42,7 @@ pub fn error(verb: &'static str, wanted: Wanted<'_>, errno: c_int, asked: &str) 
     }
 }
 
-/// Whether the device file of rdma_cm has the device number of something else.
+/// Whether the device file of rdma_cm has another device number than the kernel's device.
 #[cfg(feature = "cm")]
 pub(crate) fn cm_is_stale() -> bool {
     matches!(SYSTEM.node("rdma_cm", "rdma_cm"), Some(Absence::Stale { .. }))

@@ -92,8 +92,8 @@ impl AhTable {
         true
     }
 
-    /// Any live address handle of the table, for a work request that is the last of `posted`. A
-    /// removed handle now waits for that work request too.
+    /// Returns any live address handle of the table, for the last of the `posted` work requests. If
+    /// the handle was removed, it is now kept until that work request has completed.
     pub fn lend_any(&mut self, posted: u32) -> Option<*mut ibv_ah> {
         if let Some(ah) = self.ahs.iter().flatten().next() {
             return Some(ah.as_ptr());

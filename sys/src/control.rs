@@ -2,9 +2,8 @@
 //!
 //! The data path goes through `ibv_context.ops`, which is public ABI and belongs to each device.
 //! libibverbs has no such table for its control path that a second provider could fill. So this
-//! crate has its own, with one function per verb, in the C signature except for `errno`. A table
-//! does nothing by itself: only `unsafe` functions take one for an object, and their contract
-//! covers it.
+//! crate has its own, with one function per verb, in the C signature except for `errno`. A table is
+//! plain data: only `unsafe` functions accept a table for an object, and their contract covers it.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -61,7 +60,7 @@ pub enum Holds {
 pub struct Control {
     pub close_device: unsafe fn(*mut ibv_context) -> Answer,
     pub query_device: unsafe fn(*mut ibv_context) -> Answer<ibv_device_attr>,
-    /// It decides which promises the device is trusted with.
+    /// The provider decides which promises of the device the crate relies on.
     pub provider: unsafe fn(*mut ibv_context) -> Provider,
     pub query_device_ex: unsafe fn(*mut ibv_context) -> Answer<ibv_device_attr_ex>,
     pub query_port: unsafe fn(*mut ibv_context, u8) -> Answer<PortAttr>,

@@ -230,8 +230,8 @@ pub fn eventfd() -> Result<OwnedFd, c_int> {
 
 /// A descriptor that is readable while `fd` is, and gives no other access to it (epoll(7)).
 ///
-/// Like the functions below, it takes a descriptor that the caller owns, not a number, which may be
-/// a descriptor of other code:
+/// Like the functions below, it takes a borrowed descriptor instead of a number, because a number
+/// may name a descriptor of other code:
 ///
 /// ```compile_fail,E0308
 /// # use proverbs_sys::events::watching;

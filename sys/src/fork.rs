@@ -47,9 +47,9 @@ pub fn fork_status() -> ForkStatus {
 /// before the first device is opened. Returns the status, which is not
 /// [`Disabled`](ForkStatus::Disabled).
 ///
-/// A child does not have those pages: accessing one is a SIGSEGV, and the rest of such a page is
-/// missing too. A child that calls exec(2) at once, like a [`Command`](std::process::Command),
-/// accesses none. If the kernel copies pinned pages, this does nothing, and no page is missing.
+/// A child does not have those pages: an access raises SIGSEGV, even to other data on the same
+/// page. A child that calls exec(2) at once, like a [`Command`](std::process::Command), does not
+/// access them. If the kernel copies pinned pages, this call does nothing, and no page is missing.
 ///
 /// ```
 /// use proverbs::device::{ForkStatus, fork_init};

@@ -5,8 +5,8 @@
 //! any release: `proverbs` requires one exact version. Each public item is nevertheless sound for
 //! any caller, or is `unsafe` and states its contract.
 //!
-//! This is the only crate that names the C bindings: its own module `bindings`, or with the feature
-//! `rdma-sys` that crate.
+//! This is the only crate that names the C bindings: its own module `bindings`, or, with the
+//! feature `rdma-sys`, the crate rdma-sys.
 
 #[macro_use]
 mod debug;

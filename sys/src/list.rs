@@ -118,8 +118,9 @@ pub struct DevicePort {
 }
 
 impl Device {
-    /// The device that has an IP address of this machine, with the port. Several devices may have
-    /// it, such as two software devices on one interface: then it is the first of [`devices`].
+    /// The device and the port that have `address`, an IP address of this machine. If several
+    /// devices have the address, such as two software devices on one interface, returns the first
+    /// of [`devices`].
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] with the existing addresses; others as for [`devices`].
@@ -128,8 +129,8 @@ impl Device {
         find(devices()?, has, || format!("the IP address {address}"))
     }
 
-    /// The device that belongs to a network interface, with the port; if there are several, the
-    /// first of [`devices`].
+    /// The device that belongs to a network interface, with the port. If there are several, returns
+    /// the first of [`devices`].
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] with the existing interfaces; others as for [`devices`].

@@ -13,12 +13,12 @@ use super::types::ibv_context;
 /// `Context::provider` returns it.
 ///
 /// Some guarantees of this crate rest on promises that providers make. `docs/providers.md` lists
-/// these promises and which providers keep them. On a provider that breaks a promise, and on one
-/// that is not in the list, the crate takes a stricter form:
+/// these promises and which providers keep them. The crate is stricter with a provider that breaks
+/// a promise, or that is not in the list:
 ///
 /// - Queue pairs with [`Selective`] signaling are rejected.
 /// - A region with remote rights does not release its memory. `MemoryRegion::destroy` fails, and
-///   the memory of a dropped region is not reused. On Soft-RoCE this happens only if its
+///   the memory of a dropped region is not reused. On Soft-RoCE this happens only if the
 ///   deregistration took long, or if Linux is older than 6.0.
 ///
 /// [`Selective`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.Selective.html
@@ -41,7 +41,7 @@ pub enum Provider {
     Efa,
     /// Broadcom NetXtreme.
     BnxtRe,
-    /// Not one of these, or the kernel did not report it.
+    /// Another provider, or the kernel did not report it.
     Unknown,
 }
 
@@ -113,7 +113,8 @@ fn rxe_waits() -> bool {
     })
 }
 
-/// Linux 6.0 and later wait. Vendors may have backported that; such kernels are not known.
+/// Linux 6.0 and later wait. Vendors may have backported the change; such kernels are not
+/// recognised.
 fn waits(release: &str) -> bool {
     let major = release.split('.').next().and_then(|major| major.parse::<u32>().ok());
     major.is_some_and(|major| major >= 6)

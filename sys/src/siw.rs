@@ -5,9 +5,9 @@
 //! - It accepts SEND_WITH_INV with inline data, and a READ with a fence. The kernel accepts neither
 //!   (`siw_activate_tx_from_sq` of drivers/infiniband/sw/siw/siw_qp.c): the post fails without a
 //!   bad_wr, and the send queue never moves again.
-//! - It accepts a READ without an element, and the kernel takes the READ for one with an element
-//!   (same function). This is the first element of an earlier work request, whose buffer the READ
-//!   overwrites.
+//! - It accepts a READ without an element, and the kernel treats it as a READ with one element
+//!   (same function). That element is the first element of an earlier work request, whose buffer
+//!   the READ overwrites.
 //! - If it rejects a work request after others, it may return 0 (`siw_post_send`).
 //!
 //! So a context of siw gets a `post_send` from this crate, which handles all four cases and calls

@@ -1,5 +1,5 @@
-//! The C types: this crate's bindings, or with the feature `rdma-sys` that crate's; and the few
-//! names that both lack.
+//! The C types: this crate's bindings, or, with the feature `rdma-sys`, the bindings of rdma-sys.
+//! Also the few names that both lack.
 //!
 //! No other module outside `sys` names either. Mistakes of rdma-sys are corrected here and in
 //! `control`.

@@ -71,7 +71,7 @@ impl Waker {
     }
 
     /// Ends one sleep with this waker: the current one, or otherwise the next. Several calls before
-    /// it ends count as one. Never blocks.
+    /// that sleep ends count as one. Never blocks.
     pub fn wake(&self) {
         // The write can only fail because the counter is full, and then the waker was woken
         // already.

@@ -3,7 +3,8 @@
 //! A session gathers work requests in C's ordinary form, and its end reads them as `post_send`
 //! does. Misuse is reported (`broken`): a session within another, a call outside a session, an
 //! operation that the queue pair was not created for, setters that are missing, repeated or before
-//! their operation. With its personality, so are the requests that librxe sends wrongly.
+//! their operation. On devices with librxe's personality, requests that librxe sends wrongly are
+//! reported too.
 
 #![allow(unsafe_code)] // C functions on C objects.
 

@@ -35,16 +35,18 @@ impl Fabric {
 
     /// Removes a device from rdma_cm, as when it is unplugged. Each of its ids gets
     /// RDMA_CM_EVENT_DEVICE_REMOVAL and no event after that. Its address is gone, and peers on
-    /// other devices see a disconnect. Objects made on the device work until they are dropped.
-    /// Returns false if the device does not belong to this fabric, or was removed before.
+    /// other devices see a disconnect. Existing objects of the device continue to work until they
+    /// are dropped. Returns false if the device does not belong to this fabric, or was removed
+    /// before.
     pub fn remove_device(&self, device: &Context) -> bool {
         let number = self.number_of(device);
         number.is_some_and(|number| self.shared().post(|state| state.remove_device(number)))
     }
 
-    /// Makes a device neither send nor receive rdma_cm messages from now on, as when its cable is
-    /// pulled, or reconnects it. A call that sends to it, or waits for its answer, times out at
-    /// once. Returns false if the device does not belong to this fabric.
+    /// If `silent`, a device neither sends nor receives rdma_cm messages from now on, as when its
+    /// cable is pulled. Otherwise this call reconnects it. A call that sends to a silent device, or
+    /// waits for its answer, times out at once. Returns false if the device does not belong to this
+    /// fabric.
     pub fn silence_device(&self, device: &Context, silent: bool) -> bool {
         let number = self.number_of(device);
         if let Some(number) = number {

@@ -10,11 +10,11 @@
 //! | file | what |
 //! |---|---|
 //! | `address` | addresses and ports: bind, resolve, listen |
-//! | `connect` | connections: ask, accept, reject, establish |
-//! | `end` | their end: disconnect, destroy, a device that goes |
+//! | `connect` | connections: request, accept, reject, establish |
+//! | `end` | the end of connections: disconnect, destroy, a removed device |
 //! | `multicast` | groups |
 //! | `attributes` | the attributes with which queue pairs are moved, and the options of ids |
-//! | `fabric` | what a test says to its fabric |
+//! | `fabric` | the rdma_cm controls of a test |
 //! | `c_api`, `event` | the C boundary, and the table of calls |
 
 mod address;

@@ -1,5 +1,6 @@
-//! Automatic path migration on InfiniBand. Messages between two queue pairs with alternate paths
-//! arm them; a queue pair takes its path when the first one breaks or when the program requests it.
+//! Automatic path migration on InfiniBand. Messages between two queue pairs arm their alternate
+//! paths. A queue pair moves to its alternate path when the primary path breaks or when the program
+//! requests it.
 
 use crate::objects::qp::Qp;
 use crate::state::State;

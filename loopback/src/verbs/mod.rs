@@ -1,4 +1,4 @@
-//! The verbs on the state, and how it changes.
+//! The verbs, which change the state of a fabric.
 
 pub(crate) mod address;
 pub(crate) mod channel;

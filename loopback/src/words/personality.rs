@@ -11,8 +11,8 @@ use proverbs_sys::terms::odp::OdpOps;
 
 /// How the devices of a [`Fabric`] behave where the manual pages leave it open.
 ///
-/// [The module](crate) has the table. A program that keeps to the manual pages, as every safe
-/// program of this crate does, cannot distinguish them by anything that it is allowed to read.
+/// [The module](crate) has the table. A program that follows the manual pages, as every safe
+/// program of this crate does, cannot distinguish personalities by anything that it may read.
 ///
 /// ```
 /// use proverbs::{loopback::{Fabric, Personality}, prelude::*};

@@ -30,7 +30,7 @@ use proverbs_sys::terms::wc::{Direction, WcStatus};
 pub enum Fault {
     /// The message is lost. On UC and UD it is lost for good, and the send still succeeds
     /// ([R10.10]). On RC the first transmission is lost, and the message is sent again. With a
-    /// `retry_cnt` of 0 it fails instead; with `Timeout::Infinite` the queue stalls.
+    /// `retry_cnt` of 0 the send fails instead; with `Timeout::Infinite` the queue stalls.
     ///
     /// [R10.10]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-10
     Lose,

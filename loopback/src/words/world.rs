@@ -83,7 +83,8 @@ pub enum Grants {
     /// Exactly as requested.
     #[default]
     Exactly,
-    /// Half as much again plus one, or the device's maximum, as the manual pages allow.
+    /// One and a half times the requested limit plus one, at most the device's maximum, as the
+    /// manual pages allow.
     More,
     /// One less than requested for this capacity, and the others as requested. No device should do
     /// this.
@@ -147,7 +148,7 @@ impl World {
     }
 
     /// RoCE over IPv4: entry 0 of the GID table is link-local, entry 1 is 10.0.0.1 for the first
-    /// device, and entries 2 and 3 are these two as RoCE v1.
+    /// device, and entries 2 and 3 are the same two GIDs as RoCE v1.
     pub const fn ipv4() -> World {
         World::of(Link::Ipv4)
     }
@@ -164,12 +165,12 @@ impl World {
         World::of(Link::InfiniBand)
     }
 
-    /// iWARP as siw provides it, with IPv4 addresses. It has only RC queue pairs, connected by
-    /// rdma_cm on ids [of the fabric], which moves them to RTS itself; no address vectors, no
-    /// immediates, no atomics, and READs into one element only. Work requests have at most 6
+    /// iWARP as siw provides it, with IPv4 addresses. It has only RC queue pairs. rdma_cm connects
+    /// them, on ids [of the fabric], and moves them to RTS itself. There are no address vectors,
+    /// immediates or atomics, and a READ fills only one element. Work requests have at most 6
     /// elements or 80 inline bytes, and receives at least one element. A work request that is
-    /// posted in the error state never completes, and `query` says RESET in every state. GIDs are
-    /// as on [`ipv4`](World::ipv4), but not used.
+    /// posted in the error state never completes, and `query` reports RESET in every state. GIDs
+    /// are as on [`ipv4`](World::ipv4), but not used.
     ///
     /// [of the fabric]: https://docs.rs/proverbs/latest/proverbs/cm/struct.CmId.html#method.on
     pub const fn iwarp() -> World {
@@ -211,9 +212,9 @@ impl World {
         World { personality, ..self }
     }
 
-    /// Sets the provider that the devices report. Their behaviour does not change. The crate trusts
-    /// each provider only with promises that it is known to keep, and uses a stricter form for
-    /// others: see [`Provider`].
+    /// Sets the provider that the devices report. Their behaviour does not change. The crate relies
+    /// only on the promises that a provider is known to keep, and is stricter with other providers:
+    /// see [`Provider`].
     ///
     /// ```
     /// use proverbs::{device::Provider, loopback::{Fabric, World}, prelude::*};

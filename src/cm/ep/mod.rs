@@ -147,7 +147,8 @@ where
     /// Creates an endpoint from the id, with a queue pair and its own completion queues
     /// (`rdma_create_qp` without completion queues). If `pd` is `None`, it uses [`pd`](Self::pd).
     /// Pass a [`Depth`](crate::qp::Depth), or [`Depth::on_srq`](crate::qp::Depth::on_srq) for an
-    /// endpoint whose receives are posted to a shared receive queue; they complete in the endpoint.
+    /// endpoint whose receives are posted to a shared receive queue. These receives complete in the
+    /// endpoint's own completion queue.
     ///
     /// # Errors
     /// As for [`pd`](Self::pd),

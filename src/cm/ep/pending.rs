@@ -165,8 +165,8 @@ where
 
     /// Processes an event. Events of other ids or of other kinds change nothing.
     ///
-    /// [`Progress::Failed`] contains the endpoint, to be [drained](Ep::drain), and the error that
-    /// the call on a synchronous endpoint returns.
+    /// [`Progress::Failed`] contains the endpoint, which you can [drain](Ep::drain), and the error
+    /// that the call on a synchronous endpoint returns.
     pub fn advance(
         self,
         event: &Event,
@@ -270,7 +270,7 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P, OnChannel> {
     ///
     /// # Errors
     /// As for [`CmId::connect`](crate::cm::CmId::connect) on a channel. The error contains the
-    /// endpoint, to be [drained](Self::drain).
+    /// endpoint: [drain](Self::drain) it.
     pub fn connect(
         self,
         param: &ConnParam<P>,
@@ -284,8 +284,8 @@ impl<P: Profile> Ep<Tcp, Requested, P, OnChannel> {
     /// [`EpPending::advance`].
     ///
     /// # Errors
-    /// As for [`Request::accept`] on a channel. The error contains the endpoint, to be
-    /// [drained](Self::drain). Its id can only be dropped, which notifies the peer.
+    /// As for [`Request::accept`] on a channel. The error contains the endpoint:
+    /// [drain](Self::drain) it. Its id can only be dropped, which notifies the peer.
     pub fn accept(
         self,
         param: &AcceptParam<P>,

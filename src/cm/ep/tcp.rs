@@ -20,8 +20,8 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P> {
     /// Connects the endpoint, within `timeout` (`rdma_connect`).
     ///
     /// # Errors
-    /// As for [`CmId::connect`](crate::cm::CmId::connect). The error contains the endpoint, to be
-    /// [drained](Self::drain).
+    /// As for [`CmId::connect`](crate::cm::CmId::connect). The error contains the endpoint:
+    /// [drain](Self::drain) it.
     pub fn connect(
         self,
         param: &ConnParam<P>,
@@ -36,8 +36,8 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
     /// (`rdma_accept`).
     ///
     /// # Errors
-    /// As for [`Request::accept`](crate::cm::Request::accept). The error contains the endpoint, to
-    /// be [drained](Self::drain). Its id can only be dropped, which notifies the peer.
+    /// As for [`Request::accept`](crate::cm::Request::accept). The error contains the endpoint:
+    /// [drain](Self::drain) it. Its id can only be dropped, which notifies the peer.
     pub fn accept(
         self,
         param: &AcceptParam<P>,

@@ -12,8 +12,8 @@
 //! | `rdma_create_srq` | [`CmId::create_srq`] |
 //!
 //! The context of each post is stored in its buffer (`Buf<C>`) and returned with the completion, in
-//! the program's own type. The `flags` of the C calls are methods of the work request: post it on
-//! the endpoint's `qp`.
+//! the program's own type. The `flags` of the C calls are methods of the work request: to use them,
+//! post the work request on the endpoint's `qp`.
 //!
 //! ```no_run
 //! use proverbs::{cm::*, prelude::*};

@@ -51,8 +51,8 @@ impl GlobalRoute {
 
     /// The UDP source port of RoCE v2 that represents the flow label
     /// (`ibv_flow_label_to_udp_sport`); routers use it to choose among paths of equal cost. Devices
-    /// that derive the port from the flow label use it; without a flow label they may choose
-    /// another.
+    /// that derive the port from the flow label use this port. Without a flow label they may choose
+    /// another port.
     ///
     /// ```
     /// use proverbs::device::{Gid, GlobalRoute};
@@ -98,10 +98,10 @@ pub struct AddressVector {
     pub sl: ServiceLevel,
     /// The rate that the path may carry (InfiniBand).
     pub static_rate: StaticRate,
-    /// Which of its LIDs the port sends from (InfiniBand; ignored on RoCE): it has 2^lmc of them,
-    /// and these are the lowest bits ([`PortAttr::lmc`](crate::attr::port::PortAttr::lmc),
-    /// [R24.9]). With a destination that has several LIDs too, they choose among the paths of the
-    /// subnet.
+    /// The lowest bits of the LID to send from (InfiniBand; ignored on RoCE). A port has 2^lmc
+    /// LIDs, which differ in these bits ([`PortAttr::lmc`](crate::attr::port::PortAttr::lmc),
+    /// [R24.9]). If the destination also has several LIDs, the two LIDs together choose a path of
+    /// the subnet.
     ///
     /// [R24.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r24-9
     pub src_path_bits: u8,

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// [`DeviceAttrEx::clock`](crate::attr::device_ex::DeviceAttrEx::clock).
 ///
 /// A timestamp is a number of ticks, with as many bits as the mask. So only the difference of two
-/// is meaningful.
+/// timestamps is meaningful.
 ///
 /// ```
 /// # use proverbs::prelude::*;

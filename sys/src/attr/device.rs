@@ -9,7 +9,7 @@ use crate::types::{ibv_atomic_cap, ibv_device_attr, ibv_transport_type};
 
 decoded! {
     /// The abilities and limits of a device (ibv_query_device(3)). A limit holds for the device as
-    /// a whole; a single object may have less.
+    /// a whole; a single object may support less.
     ///
     /// ```
     /// # let context = proverbs::loopback::Fabric::new().open_device();
@@ -109,8 +109,8 @@ decoded! {
     }
 }
 
-/// A GUID, 8 bytes in network order (`node_guid` of ibv_query_device(3)). It is displayed as by
-/// `ibv_devinfo`.
+/// A GUID, 8 bytes in network order (`node_guid` of ibv_query_device(3)). It is displayed in the
+/// format of `ibv_devinfo`.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -273,10 +273,10 @@ decoded_enum! {
         /// usNIC over UDP.
         #[doc(alias = "IBV_TRANSPORT_USNIC_UDP")]
         UsnicUdp = ibv_transport_type::IBV_TRANSPORT_USNIC_UDP,
-        /// One without a name in verbs.
+        /// A transport without a name in verbs.
         #[doc(alias = "IBV_TRANSPORT_UNSPECIFIED")]
         Unspecified = ibv_transport_type::IBV_TRANSPORT_UNSPECIFIED,
-        /// One that this crate does not know.
+        /// A transport that this crate does not know.
         #[doc(alias = "IBV_TRANSPORT_UNKNOWN")]
         Unknown = ibv_transport_type::IBV_TRANSPORT_UNKNOWN,
     }
@@ -309,7 +309,7 @@ decoded_enum! {
         /// usNIC over UDP.
         #[doc(alias = "IBV_NODE_USNIC_UDP")]
         UsnicUdp = 6,
-        /// One without a name in verbs.
+        /// A node type without a name in verbs.
         #[doc(alias = "IBV_NODE_UNSPECIFIED")]
         Unspecified = 7,
         /// A node type that this crate does not know.

@@ -7,8 +7,8 @@ use crate::extended::ibv_device_attr_ex;
 use crate::terms::transport::Transport;
 
 decoded! {
-    /// The attributes of a device that newer devices have besides [`DeviceAttr`]
-    /// (ibv_query_device_ex(3)). Attributes that a device or its library does not report are 0.
+    /// The extended attributes of a device, in addition to [`DeviceAttr`] (ibv_query_device_ex(3)).
+    /// Attributes that a device or its library does not report are 0.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -41,9 +41,9 @@ decoded! {
         pub device_cap_flags_ex: u64 = c.device_cap_flags_ex,
         /// The longest message that the device can segment, bytes; 0 if it cannot.
         pub max_tso: u32 = c.tso_caps.max_tso,
-        /// The queue pair types that may do so.
+        /// The queue pair types that support segmentation.
         pub tso_qpts: QpTypes = QpTypes(c.tso_caps.supported_qpts),
-        /// The queue pair types that may spread receives by hashes.
+        /// The queue pair types that can distribute receives by a hash (RSS).
         pub rss_qpts: QpTypes = QpTypes(c.rss_caps.supported_qpts),
         /// The maximum number of receive work queue indirection tables.
         pub max_rwq_indirection_tables: u32 = c.rss_caps.max_rwq_indirection_tables,
@@ -63,8 +63,8 @@ decoded! {
         pub packet_pacing_qpts: QpTypes = QpTypes(c.packet_pacing_caps.supported_qpts),
         /// Abilities of raw packets.
         pub raw_packet_caps: u32 = c.raw_packet_caps,
-        /// The maximum number of tags of a shared receive queue with tag matching; 0 if there is
-        /// none.
+        /// The maximum number of tags of a shared receive queue with tag matching; 0 if the device
+        /// does not support it.
         pub tm_max_num_tags: u32 = c.tm_caps.max_num_tags,
         /// The longest header of a rendezvous, bytes.
         pub tm_max_rndv_hdr_size: u32 = c.tm_caps.max_rndv_hdr_size,
@@ -99,7 +99,7 @@ impl DeviceAttrEx {
         has_both.then_some(Clock { mask: self.completion_timestamp_mask, khz: self.hca_core_clock })
     }
 
-    /// Whether it has one of the bits of `device_cap_flags_ex`.
+    /// Whether this bit of `device_cap_flags_ex` is set.
     #[doc(hidden)]
     pub fn has(&self, bit: u32) -> bool {
         self.device_cap_flags_ex & 1 << bit != 0
@@ -120,7 +120,7 @@ impl DeviceAttrEx {
 pub struct QpTypes(pub(super) u32);
 
 impl QpTypes {
-    /// Whether the type of this transport is in it.
+    /// Whether the set contains the type of this transport.
     #[doc(alias = "ibv_is_qpt_supported")]
     pub fn contains<T: Transport>(self) -> bool {
         self.has(T::QP_TYPE)

@@ -42,8 +42,8 @@ pub struct GidEntry {
     pub gid: Gid,
     /// Its kind.
     pub kind: GidKind,
-    /// The index of the network device that it belongs to, if it has one, in the network namespace
-    /// of the RDMA device.
+    /// The index of the network device that the GID belongs to, if any, in the network namespace of
+    /// the RDMA device.
     pub ifindex: Option<u32>,
 }
 
@@ -60,8 +60,8 @@ impl GidEntry {
         })
     }
 
-    /// The name of the network device that it belongs to, such as eth0; `None` if that is in
-    /// another network namespace than this process.
+    /// The name of the network device that the GID belongs to, such as eth0; `None` if that device
+    /// is in another network namespace than this process.
     pub fn netdev(&self) -> Option<String> {
         let mut name = [0u8; libc::IF_NAMESIZE];
         // SAFETY: there is room for a name.

@@ -17,17 +17,17 @@ decoded! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub struct OdpCaps = from_c(c: &ibv_device_attr_ex) {
-        /// Whether the device supports it.
+        /// Whether the device supports on-demand paging.
         pub is_supported: bool = c.odp_caps.general_caps & 1 != 0,
         /// Whether a region may be the whole address space.
         pub is_implicit: bool = c.odp_caps.general_caps & 2 != 0,
-        /// The operations on RC.
+        /// The operations that it supports on RC.
         pub rc: OdpOps = ops(c.odp_caps.per_transport_caps[0]),
-        /// The operations on UC.
+        /// The operations that it supports on UC.
         pub uc: OdpOps = ops(c.odp_caps.per_transport_caps[1]),
-        /// The operations on UD.
+        /// The operations that it supports on UD.
         pub ud: OdpOps = ops(c.odp_caps.per_transport_caps[2]),
-        /// The operations on XRC.
+        /// The operations that it supports on XRC.
         pub xrc: OdpOps = ops(c.xrc_odp_caps),
     }
 }
@@ -38,8 +38,8 @@ fn ops(bits: u32) -> OdpOps {
 
 impl OdpCaps {
     /// Removes the operations that copy. Soft-RoCE (as of Linux 7.3) copies to and from the
-    /// beginning of the page, wherever in it the bytes are, so a peer's WRITE changes the memory
-    /// before the region (R20.5). Atomics and ATOMIC_WRITE access the right bytes.
+    /// beginning of the page, wherever the bytes are in the page, so a peer's WRITE changes the
+    /// memory before the region (R20.5). Atomics and ATOMIC_WRITE access the right bytes.
     #[doc(hidden)]
     pub fn without_copies(&mut self) {
         use OdpOps as op;

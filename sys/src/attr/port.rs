@@ -54,7 +54,7 @@ decoded! {
         pub sm_lid: u16 = c.sm_lid,
         /// Abilities of the port, in the bits of the InfiniBand PortInfo.
         pub port_cap_flags: u32 = c.port_cap_flags,
-        /// More of these abilities.
+        /// Further abilities of the port.
         pub port_cap_flags2: u16 = c.port_cap_flags2,
         /// The greatest number of virtual lanes, in the code of the InfiniBand PortInfo: 1 is one
         /// lane, 2 two, 3 four, 4 eight, 5 fifteen.
@@ -63,7 +63,7 @@ decoded! {
         pub sm_sl: u8 = c.sm_sl,
         /// The longest time through the subnet: 4.096 µs * 2^value.
         pub subnet_timeout: u8 = c.subnet_timeout,
-        /// The subnet manager's last change of the port.
+        /// The type of initialisation that the subnet manager performed.
         pub init_type_reply: u8 = c.init_type_reply,
         /// The physical state, in the code of the InfiniBand PortInfo: 5 is link up.
         pub phys_state: u8 = c.phys_state,

@@ -12,8 +12,8 @@ use crate::types::ibv_qp_attr;
 use crate::types::raw::ibv_mig_state as c;
 
 bitflags! {
-    /// The rights of peers: through a queue pair (`qp_access_flags` of ibv_modify_qp(3)), within
-    /// the rights of the regions; or with an [exported
+    /// The access rights that a queue pair grants its peer (`qp_access_flags` of ibv_modify_qp(3));
+    /// each region must grant them as well. Also the rights of an [exported
     /// region](https://docs.rs/proverbs/latest/proverbs/endpoint/struct.ExportedRegion.html).
     ///
     /// ```
@@ -209,7 +209,7 @@ decoded! {
 #[doc(alias = "alt_timeout")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AlternatePath {
-    /// The address vector of the peer. Its port is the one that this path begins at.
+    /// The address vector of the peer. Its port is this side's port, where the path begins.
     pub address: AddressVector,
     /// Index in that port's P_Key table.
     pub pkey_index: u16,
@@ -218,7 +218,7 @@ pub struct AlternatePath {
 }
 
 impl AlternatePath {
-    /// With P_Key index 0 and a timeout of 67 ms, like [`RcRts::new`].
+    /// A path with P_Key index 0 and a timeout of 67 ms, like [`RcRts::new`].
     ///
     /// [`RcRts::new`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.RcRts.html#method.new
     pub fn new(address: AddressVector) -> AlternatePath {
@@ -230,10 +230,10 @@ impl AlternatePath {
 #[doc(alias = "path_mig_state")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Migration {
-    /// Arms it (`IBV_MIG_REARM`): once the peer's is armed too, the device migrates when the first
-    /// path breaks.
+    /// Arms the path (`IBV_MIG_REARM`): once the peer's path is armed too, the device migrates when
+    /// the primary path breaks.
     Rearm,
-    /// Takes it now, while it is armed (`IBV_MIG_MIGRATED`). The peer follows.
+    /// Moves the queue pair to the armed path now (`IBV_MIG_MIGRATED`). The peer follows.
     Migrate,
 }
 
@@ -252,13 +252,13 @@ impl Migration {
 #[doc(alias("IBV_QP_PATH_MIG_STATE", "ibv_mig_state"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MigrationState {
-    /// There is none, or it was taken and is the only path now.
+    /// There is no alternate path, or the queue pair moved to it and has no other path now.
     #[doc(alias = "IBV_MIG_MIGRATED")]
     Migrated,
-    /// It is being armed, and the peer's is not known to be armed yet.
+    /// The path is being armed, and the peer's path is not known to be armed yet.
     #[doc(alias = "IBV_MIG_REARM")]
     Rearm,
-    /// It is armed.
+    /// The path is armed.
     #[doc(alias = "IBV_MIG_ARMED")]
     Armed,
 }

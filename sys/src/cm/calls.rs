@@ -1,8 +1,8 @@
 //! The calls of rdma_cm as a table of functions; the default table is librdmacm itself.
 //!
 //! Channels and ids keep the table of their provider, so an id is never passed to another provider.
-//! A table does nothing by itself: only `unsafe` functions take one for an object, and their
-//! contract covers it.
+//! A table is plain data: only `unsafe` functions accept a table for an object, and their contract
+//! covers it.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;

@@ -25,7 +25,7 @@ pub struct Copied {
     pub request: Option<Id>,
 }
 
-/// A peer's parameters, or the parameters that it requests, from this side's view.
+/// The parameters of a peer, or the parameters that the peer requests, as seen from this side.
 #[doc(alias = "rdma_conn_param")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeerParam {

@@ -131,8 +131,8 @@ impl Id {
     }
 
     /// Holds the channel's lock, although librdmacm may query ibacm, which can be slow. librdmacm
-    /// reads the id's addresses for the query. Another thread could take the event of an earlier,
-    /// abandoned attempt, and librdmacm writes the addresses then.
+    /// reads the id's addresses for the query. Without the lock, another thread could take the
+    /// event of an earlier, abandoned attempt, and librdmacm would then write the addresses.
     ///
     /// # Safety
     /// The address was resolved, so the id has a device (R16.2: librdmacm crashes otherwise).

@@ -6,10 +6,11 @@
 //! detects whether a buffer must be inspected. The same test on the type tags of several buffers,
 //! or-ed together, detects whether one of them must be.
 //!
-//! For this no code may have all bits of another: the mask of a queue has the bits that are not in
-//! the code of its own domain, and each other domain's code has one of them. Therefore a number is
-//! stored with the number of its zeros (a Berger code). A number that has all the bits of another,
-//! and more, has fewer zeros, and a smaller number lacks some bit of a larger one.
+//! This requires that no code has all bits of another code. The mask of a queue has the bits that
+//! are not in the code of its own domain, and the code of each other domain has at least one of
+//! them. Therefore a number is stored with the number of its zeros (a Berger code). A number that
+//! has all the bits of another, and more, has fewer zeros, and a smaller number lacks some bit of a
+//! larger one.
 
 /// The next send inspects the buffer: it is or was empty (R3.3), exceeds its remote slice, or was
 /// narrowed to fewer bytes than an atomic returns (R4.1).

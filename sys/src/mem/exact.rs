@@ -1,5 +1,5 @@
-//! Memory that the program accesses in its own ways while the device does. Copies are made as a
-//! device makes them: only the given bytes are touched.
+//! Memory that the program may access by any means while the device accesses it. Copies touch only
+//! the given bytes, as a device does.
 //!
 //! Each step is one relaxed access to an aligned unit of 8, 4, 2 or 1 bytes, the largest that
 //! begins there and lies in the range. So a transfer of an aligned 4-byte word races with the

@@ -90,7 +90,7 @@ unsafe impl Sync for Map {}
 impl Map {
     /// Maps `len` bytes in pages of `page` bytes (mmap(2)).
     ///
-    /// A file is given as a descriptor that the caller owns, not as a number, which may be a
+    /// A file is passed as a borrowed descriptor instead of a number, because a number may name a
     /// descriptor of other code:
     ///
     /// ```compile_fail,E0308

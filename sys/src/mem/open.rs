@@ -4,7 +4,7 @@
 //! Concurrent accesses must be atomic and of one size: two atomic accesses of different sizes that
 //! race are undefined behaviour, like any other race. So every access to an aligned word of a
 //! region is an access to the whole word, even for a few of its bytes. Only the bytes at the ends
-//! that are in no aligned word are accessed one by one.
+//! that do not belong to a whole aligned word are accessed one by one.
 
 // No model: peers and the program access this memory at any time. No value in it guards other
 // memory; a protocol that a program runs over it is the program's responsibility.

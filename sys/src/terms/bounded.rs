@@ -142,7 +142,7 @@ impl SrqNum {
 }
 
 impl RetryCount {
-    /// Six retries, the most that every provider counts.
+    /// Six retries, the largest number that is finite on every provider.
     pub const SIX: RetryCount = RetryCount(6);
 }
 
@@ -225,7 +225,7 @@ bounded! {
 }
 
 impl RnrRetry {
-    /// Six retries, the most that are finite, and the default.
+    /// Six retries, the largest finite number, and the default.
     pub const SIX: RnrRetry = RnrRetry::Times(RnrRetries(6));
 
     #[doc(hidden)]
@@ -288,8 +288,8 @@ impl Timeout {
         }
     }
 
-    /// The duration; `None` if it is infinite. A send fails after one more than [`RetryCount`]
-    /// times this, and on some devices up to four times as late.
+    /// The duration; `None` if it is infinite. With a [`RetryCount`] of n, a send fails after n + 1
+    /// times this duration; on some devices it takes up to four times as long.
     ///
     /// ```
     /// # use proverbs::bounded::Timeout;

@@ -14,9 +14,10 @@ use crate::terms::wc::{Direction, WcStatus};
 /// The counts of a queue pair, from [`QueuePair::counters`], which has an example. Any thread can
 /// read them while another posts and polls.
 ///
-/// They do not keep the queue pair. After it ends they stay as they are. A reset starts new counts,
-/// which another call of [`counters`][`QueuePair::counters`] returns. Counts start at 0, and never
-/// decrease. Each is read by itself, so two of them may be a few work requests apart.
+/// The counts do not keep the queue pair alive, and no longer change after it ends. A reset starts
+/// new counts, which another call of [`counters`][`QueuePair::counters`] returns. Counts start at
+/// 0, and never decrease. Each count is read separately, so two of them may be a few work requests
+/// apart.
 ///
 /// | counts | are available |
 /// |---|---|
@@ -87,8 +88,8 @@ impl QpCounters {
         Some(now.max(seen.fetch_max(now, Ordering::Relaxed)))
     }
 
-    /// Posted work requests that have not [`completed`](Self::completed). The queue has room for
-    /// the queue pair's depth less this number.
+    /// Posted work requests that have not [`completed`](Self::completed). The queue's room is the
+    /// queue pair's depth minus this number.
     pub fn outstanding(&self, direction: Direction) -> Option<u64> {
         let completed = self.completed(direction)?;
         self.posted(direction).map(|posted| posted.saturating_sub(completed))
@@ -122,9 +123,10 @@ impl_debug!(QpCounters, |it| "QpCounters({:#08x})", it.qp_num);
 /// The counts of a completion queue that was created with [`CqBuilder::counted`], from
 /// [`CqHandle::counters`], which has an example. Any thread can read them.
 ///
-/// They do not keep the completion queue. After it ends they stay as they are. A completion is
-/// counted when `ibv_poll_cq` returns it, whether or not the program reads it. Counts start at 0,
-/// and never decrease. Each is read by itself, so two of them may be a few completions apart.
+/// The counts do not keep the completion queue alive, and no longer change after it ends. A
+/// completion is counted when `ibv_poll_cq` returns it, whether or not the program reads it. Counts
+/// start at 0, and never decrease. Each count is read separately, so two of them may be a few
+/// completions apart.
 ///
 /// [`CqBuilder::counted`]:
 /// https://docs.rs/proverbs/latest/proverbs/completion/struct.CqBuilder.html#method.counted

@@ -10,7 +10,7 @@ pub use crate::terms::refused::Refused;
 
 /// A control path verb failed; nothing changed.
 ///
-/// Its text names the verb, the requested value and the possible ones. `errno` is the value that
+/// Its text names the verb, the requested value and the possible values. `errno` is the value that
 /// ibv_create_qp(3) and similar functions return.
 ///
 /// ```
@@ -34,7 +34,7 @@ struct Inner {
     kind: ErrorKind,
 }
 
-/// The reason of a failure, which ibv_create_qp(3) and similar functions report by an errno.
+/// The reason for a failure. ibv_create_qp(3) and similar functions report it only as an errno.
 ///
 /// See [`Error`] for an example:
 /// `matches!(error.kind(), ErrorKind::Limit { .. })`.
@@ -62,8 +62,8 @@ pub enum ErrorKind {
         /// The two objects.
         what: &'static str,
     },
-    /// The objects belong to different contexts. Numbers of one mean nothing in the other
-    /// ([R12.1]).
+    /// The objects belong to different contexts. The numbers of one context mean nothing in the
+    /// other ([R12.1]).
     ///
     /// [R12.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r12-1
     ContextMismatch {
@@ -83,8 +83,8 @@ pub enum ErrorKind {
         /// The smallest sufficient capacity, including all bookings.
         enough: u32,
     },
-    /// The completion queue has room for the queues that are to complete there, but other queues
-    /// use it now ([R9.9]), because its queue pairs share its entries
+    /// The completion queue is large enough for the queues that are to complete there, but other
+    /// queues use its entries now ([R9.9]): its queue pairs share the entries
     /// (`CqBuilder::shared_budget`). Poll `asked - free` of their completions first.
     ///
     /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
@@ -107,10 +107,8 @@ pub enum ErrorKind {
         /// The booked entries.
         booked: u32,
     },
-    /// Packets from one GID do not reach the other ([R18.22],
-    /// [R18.23]). Choose another with
-    /// `Context::gid_table` or
-    /// `roce_v2_gid`, on either side.
+    /// Packets from one GID do not reach the other ([R18.22], [R18.23]). Choose another GID with
+    /// `Context::gid_table` or `roce_v2_gid`, on either side.
     ///
     /// [R18.22]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-22
     /// [R18.23]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-23

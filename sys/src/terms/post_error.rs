@@ -47,8 +47,8 @@ pub enum PostErrorKind {
     ///
     /// [R2.7]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r2-7
     InlineTooLong {
-        /// Its length in bytes. For a list of slices this is their total, with each counted as at
-        /// most 2^32 - 1.
+        /// Its length in bytes. For a list of slices this is the sum of their lengths, each counted
+        /// as at most 2^32 - 1.
         asked: u64,
         /// The inline capacity in bytes.
         max: u32,
@@ -110,8 +110,8 @@ pub enum PostErrorKind {
     PdMismatch,
     /// A buffer does not belong to the pool that the shared receive queue was created with.
     ForeignPool,
-    /// A receive of a shared receive queue does not have a buffer. Only buffers limit the number of
-    /// receives.
+    /// A receive of a shared receive queue does not have a buffer. Every such receive needs one,
+    /// because only the number of buffers limits the number of receives.
     NoBuffer,
     /// A list for a READ or a receive contains a shared buffer or a piece of read-only memory
     /// ([R4.5]).
@@ -127,14 +127,15 @@ pub enum PostErrorKind {
     ///
     /// [R19.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r19-4
     ForeignWindow,
-    /// LOCAL_INV of a window on Soft-RoCE. It crashes the kernel if a message from the peer has
-    /// invalidated the key already, and this side may not have polled that message yet ([R1.6]).
+    /// The post contains a LOCAL_INV of a window, and the device is Soft-RoCE. There, LOCAL_INV
+    /// crashes the kernel if a message from the peer has already invalidated the key, and this side
+    /// may not have polled that message yet ([R1.6]).
     ///
     /// [R1.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r1-6
     LocalInvOnSoftRoce,
-    /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the
-    /// connection was given up and the device did not move to the error state. Reset or destroy the
-    /// queue pair.
+    /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or a
+    /// connection attempt ended and the queue pair could not be moved to the error state. Reset or
+    /// destroy the queue pair.
     Poisoned,
     /// The device failed without reporting which work requests it accepted. Every buffer stays with
     /// the device, and the queue rejects further posts until it is reset or destroyed ([R8.20]).
@@ -191,7 +192,7 @@ pub enum Refusal {
     /// ([`OutcomeUnknown`](PostErrorKind::OutcomeUnknown)), now or in an earlier post
     /// ([`Poisoned`](PostErrorKind::Poisoned)).
     Device,
-    /// The crate rejected a work request, which does not fit the queue, its buffers or the remote
+    /// The crate rejected a work request that does not fit the queue, its buffers or the remote
     /// slice.
     Invalid,
 }

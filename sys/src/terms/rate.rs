@@ -13,7 +13,7 @@ macro_rules! rates {
         #[non_exhaustive]
         #[allow(missing_docs)] // the names say it
         pub enum StaticRate {
-            /// The port's own.
+            /// The port's own rate.
             #[doc(alias = "IBV_RATE_MAX")]
             #[default]
             Unlimited = 0,
@@ -30,11 +30,11 @@ macro_rules! rates {
 
 rates! {
     /// The rate that a path may carry (`static_rate` of ibv_create_ah(3), `enum ibv_rate`), in an
-    /// [`AddressVector`]: packets are sent with gaps between them, for the sake of slower ports on
-    /// the way. InfiniBand alone has it; elsewhere devices ignore it.
+    /// [`AddressVector`]. The device leaves gaps between packets, so that they do not exceed this
+    /// rate. Only InfiniBand has static rates; on other fabrics devices ignore them.
     ///
-    /// The names are in Gbit/s, of the link's signals. The default is `Unlimited`, C's
-    /// `IBV_RATE_MAX`: the port's own rate.
+    /// The names are signalling rates in Gbit/s. The default is `Unlimited`, C's `IBV_RATE_MAX`:
+    /// the port's own rate.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -91,7 +91,7 @@ impl StaticRate {
     }
 
     /// The multiple of 2.5 Gbit/s that it counts as (`ibv_rate_to_mult`); `None` for `Unlimited`
-    /// and for rates in between.
+    /// and for rates without a multiple in C.
     #[doc(alias = "ibv_rate_to_mult")]
     pub fn to_mult(self) -> Option<u32> {
         RATES.iter().find(|rate| rate.0 == self).and_then(|rate| rate.2)

@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::terms::error::Error;
 
-/// A refused verb: the unchanged object, and the reason.
+/// The error of a refused verb: the unchanged object, and the reason.
 ///
 /// `?` in a function that returns [`Error`] keeps the reason and drops the object. So does `?` into
 /// `Box<dyn Error>`, `Box<dyn Error + Send + Sync>`, and, with the features `anyhow` and `eyre`,

@@ -1,7 +1,7 @@
 //! The states of a queue pair, as types.
 //!
-//! A state is the one that the program requested last, not the one that the device reports. A
-//! device may move a queue pair to the error state by itself; posts then succeed and are flushed
+//! The type names the state that the program requested last, not the state that the device reports.
+//! A device may move a queue pair to the error state by itself; posts then succeed and are flushed
 //! (rule R8.15).
 
 use crate::types::ibv_qp_state;
@@ -28,15 +28,15 @@ pub enum Rts {}
 /// [R8.21]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-21
 #[derive(Debug)]
 pub enum Draining {}
-/// SQD ([`State`]), send queue drained: sends are accepted and held ([R8.19]). Attributes may
-/// change only here, and only this state leads back to RTS ([R8.21]).
+/// SQD ([`State`]), send queue drained: sends are accepted and held ([R8.19]). Attributes can be
+/// changed only in this state, and only this state leads back to RTS ([R8.21]).
 ///
 /// [R8.19]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-19
 /// [R8.21]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-21
 #[derive(Debug)]
 pub enum Sqd {}
-/// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify`
-/// ([R8.16]).
+/// SQE ([`State`]), send queue error (UC and UD). `query` detects this state, and `modify` leaves
+/// it ([R8.16]).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -21,14 +21,14 @@ pub enum Ud {}
 /// ([R27.1]).
 ///
 /// Messages arrive and complete in any order, even those to one peer. So nothing here relies on an
-/// order: every work request has its own completion ([R27.3]), there is no fence ([R27.5]), and in
-/// one post only WRITEs follow a WRITE ([R27.4]). If a later post relies on an earlier one, the
-/// program must wait. The *completion* of a WRITE shows that the data has arrived, and a
+/// order: every work request has its own completion ([R27.3]), there is no fence ([R27.5]), and
+/// within one post only WRITEs may follow a WRITE ([R27.4]). If a later post relies on an earlier
+/// one, the program must wait. The *completion* of a WRITE shows that the data has arrived, and a
 /// [`RdmaWriteWithImm`] notifies the peer.
 ///
-/// A queue pair is created by `create_qp`, moved by [`UdInit`], [`UdRtr`] and [`SrdRts`], and sends
-/// like UD, with an address handle, to any number of peers. Arrivals do not begin with a GRH.
-/// [`sender`] identifies their senders, and has an example.
+/// A queue pair is created by `create_qp`, and moved to RTS with [`UdInit`], [`UdRtr`] and
+/// [`SrdRts`]. Like UD, it sends to any number of peers with address handles. Received messages do
+/// not begin with a GRH. [`sender`] identifies their senders, and has an example.
 ///
 /// [R27.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-1
 /// [R27.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-3
