@@ -138,7 +138,7 @@ attributes! {
     }
 }
 
-/// RTS -> RTS and SQD -> RTS of an initiator of XRC (ibv_modify_qp(3)), as [`XrcSqd`] shows.
+/// RTS -> RTS and SQD -> RTS of an initiator of XRC (ibv_modify_qp(3)). [`XrcSqd`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct XrcReturn(pub XrcRtsOptional);
 
