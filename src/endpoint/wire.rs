@@ -70,7 +70,7 @@ pub enum WireError {
     /// The queue pair number is reserved for management or multicast.
     ReservedQpn(Qpn),
     /// A field that this service does not use is not 0.
-    ExternalMemory {
+    Unused {
         /// The field.
         what: &'static str,
         /// Its value.
@@ -228,7 +228,7 @@ fn kind_of(code: u8) -> Option<Option<GidKind>> {
 }
 
 fn none(what: &'static str, value: u32) -> Result<(), WireError> {
-    if value == 0 { Ok(()) } else { Err(WireError::ExternalMemory { what, value }) }
+    if value == 0 { Ok(()) } else { Err(WireError::Unused { what, value }) }
 }
 
 /// The fields of a service. Those that it does not use are 0.
@@ -373,7 +373,7 @@ impl fmt::Display for WireError {
                     qpn.get()
                 )
             }
-            WireError::ExternalMemory { what, value } => {
+            WireError::Unused { what, value } => {
                 write!(f, "{what} must be 0 for this service, got {value}")
             }
             WireError::Region { index, why } => write!(f, "region {index}: {why}"),
