@@ -2,7 +2,7 @@
 //!
 //! The adapter is a C object like the placeholders: an `ibv_cq` whose context has the `poll_cq` of
 //! this file. It polls the device's queue, returns the entries of the completions that it found to
-//! the budget, and counts them for an operator. Other completion queues do not pay for this.
+//! the budget, and counts them for monitoring. Other completion queues do not pay for this.
 
 #![allow(unsafe_code)] // our C object, and its function
 
@@ -31,7 +31,7 @@ pub(super) struct Counted {
 pub(crate) struct Counts {
     /// Queue pairs take entries when they post.
     pub is_shared: bool,
-    /// Completions are counted for an operator.
+    /// Completions are counted for monitoring.
     pub has_counters: bool,
 }
 
@@ -63,7 +63,7 @@ impl Counted {
         self.counts.is_shared
     }
 
-    /// The counts for an operator, if there are any.
+    /// The counts for monitoring, if there are any.
     pub fn tally(&self) -> Option<&Arc<CqTally>> {
         self.counts.has_counters.then_some(&self.tally)
     }
@@ -96,7 +96,7 @@ unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, wc: *mut ibv_wc) -> c_in
     }
 }
 
-/// Counts a completion for an operator.
+/// Counts a completion for monitoring.
 ///
 /// # Safety
 /// The provider wrote `wc`.

@@ -163,7 +163,7 @@ impl Inbox {
         self.counted.as_ref().is_some_and(|counted| counted.is_shared())
     }
 
-    /// The counts for an operator, if there are any.
+    /// The counts for monitoring, if there are any.
     pub(super) fn tally(&self) -> Option<&Arc<CqTally>> {
         self.counted.as_ref()?.tally()
     }

@@ -26,7 +26,7 @@ impl<'q, E: Entry> Released<'q, E> {
         Released { ring, at, left }
     }
 
-    /// Notes for an operator that the work requests have completed.
+    /// Notes for monitoring that the work requests have completed.
     #[inline]
     pub(crate) fn note_done(&self) {
         self.ring.note_done();

@@ -127,7 +127,7 @@ impl<E: Entry> Ring<E> {
         }
     }
 
-    /// Notes for an operator that all work requests before the oldest have completed.
+    /// Notes for monitoring that all work requests before the oldest have completed.
     #[inline]
     pub(super) fn note_done(&self) {
         self.state.counters.tally(SEND).done.set(self.oldest.sequence.into());

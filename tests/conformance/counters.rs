@@ -1,4 +1,4 @@
-//! The counts for an operator are exactly what the program did.
+//! The counts for monitoring are exactly what the program did.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;

@@ -49,7 +49,7 @@ pub struct QueueCounters {
     /// Whether each entry of the queue is one or more buffers of pools or arenas, which any thread
     /// may return.
     may_wait: AtomicBool,
-    /// Counts for an operator: of sends, of receives.
+    /// Counts for monitoring: of sends, of receives.
     tally: [Tally; 2],
 }
 
@@ -246,7 +246,7 @@ impl QueueCounters {
         self.completed[direction & 1].completed.load(Ordering::Acquire)
     }
 
-    /// The counts of a direction for an operator.
+    /// The counts of a direction for monitoring.
     #[inline]
     pub fn tally(&self, direction: usize) -> &Tally {
         &self.tally[direction & 1]

@@ -1,4 +1,4 @@
-//! Counts for an operator, which any thread can read.
+//! Counts for monitoring, which any thread can read.
 //!
 //! Each count has one writer: the thread that has the queue, by `&mut`. So plain stores suffice,
 //! without a read-modify-write.

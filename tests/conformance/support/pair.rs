@@ -15,7 +15,7 @@ pub struct Wish {
     pub cqe: u32,
     /// Whether the queue pairs of a completion queue share its entries.
     pub shares: bool,
-    /// Whether the completion queues count for an operator.
+    /// Whether the completion queues count for monitoring.
     pub counted: bool,
     pub buffers: usize,
     pub size: usize,
