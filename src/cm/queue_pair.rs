@@ -34,8 +34,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// program's completion queues.
     ///
     /// Its transport depends on the port space ([R16.9](crate::guide::rules#r16-9)). On TCP it is
-    /// in INIT, so that you can post receives before [`connect`](Self::connect) or `accept`, which
-    /// take it. You can post sends once it is connected. On UDP it is in RTS at once.
+    /// in INIT, so that you can post receives before you pass it to [`connect`](Self::connect) or
+    /// `accept`. You can post sends once it is connected. On UDP it is in RTS at once.
     ///
     /// ```no_run
     /// use proverbs::{cm::*, prelude::*};

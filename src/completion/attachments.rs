@@ -187,8 +187,8 @@ enum Stage {
     Ended,
     /// The poller noticed when it had polled this many completions.
     Known(u64),
-    /// The queue's reservation is released. The poller may hold stale completions of its ring, so
-    /// its tag cannot be reused yet.
+    /// The queue's reservation is released. The poller may hold stale completions of the queue's
+    /// ring, so the tag of the ring cannot be reused yet.
     Over,
 }
 

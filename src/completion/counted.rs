@@ -29,7 +29,8 @@ pub(super) struct Counted {
 /// The things that are counted: none by default.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
-    /// Queue pairs take entries when they post.
+    /// Queue pairs take entries from a shared budget when they post, instead of reserving their
+    /// depth.
     pub is_shared: bool,
     /// Completions are counted for monitoring.
     pub has_counters: bool,
@@ -58,7 +59,7 @@ impl Counted {
         Some(Arc::new(Counted { cq, queue, counts, tally: Arc::default() }))
     }
 
-    /// Whether queue pairs take entries when they post.
+    /// Whether queue pairs take entries from a shared budget when they post.
     pub fn is_shared(&self) -> bool {
         self.counts.is_shared
     }

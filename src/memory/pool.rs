@@ -76,8 +76,8 @@ impl<'a> PoolBuilder<'a> {
     }
 
     /// Puts your own context in each buffer: `contexts` receives the buffer's index and returns its
-    /// context. Use the context for data that a C program finds through `wr_id`. This method can be
-    /// called once.
+    /// context. Use the context where a C program would use `wr_id`. This method can be called
+    /// once.
     ///
     /// ```
     /// # use proverbs::prelude::*;

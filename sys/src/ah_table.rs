@@ -55,7 +55,8 @@ impl AhKeys {
 ///
 /// # Invariants
 /// - If slot `i` has key `k`, `ahs[i]` is the live address handle of the `AhIndex` with key `k`.
-/// - `retired` holds removed handles, each with a number: earlier work requests may use the handle.
+/// - `retired` holds removed handles. The number beside a handle is the count of posted work
+///   requests that must complete before the handle can be destroyed.
 #[derive(Default)]
 pub struct AhTable {
     ahs: Vec<Option<handle::Ah>>,

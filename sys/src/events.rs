@@ -200,7 +200,7 @@ pub(crate) fn never_block(fd: c_int) -> Result<(), c_int> {
     set_nonblock(fd, true)
 }
 
-/// Whether a read of the descriptor blocks when nothing is there.
+/// Sets whether reading the descriptor blocks while it is empty.
 pub fn set_blocking(fd: BorrowedFd<'_>, blocks: bool) -> Result<(), c_int> {
     set_nonblock(fd.as_raw_fd(), !blocks)
 }

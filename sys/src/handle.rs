@@ -160,7 +160,7 @@ impl<O: Object> Handle<O> {
     /// Replaces the parents, after a verb changed them.
     ///
     /// # Safety
-    /// The object needs `parents`, and no longer the former ones.
+    /// The object needs `parents`, and does not need its former parents any more.
     pub unsafe fn set_parents(&mut self, parents: O::Parents) -> O::Parents {
         debug_assert!(!self.is_closed());
         std::mem::replace(&mut *self.parents, parents)

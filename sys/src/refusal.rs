@@ -64,7 +64,7 @@ pub fn of_transition(
     Error::new("ibv_modify_qp", ErrorKind::Os { errno, asked })
 }
 
-/// Explains which of the attributes that `mask` names the device rejects.
+/// Finds the first attribute in `mask` whose value the device cannot accept, and explains why.
 pub fn wrong_value(context: &Context, attr: &ibv_qp_attr, mask: u32) -> Option<String> {
     let has = |flag: Mask| mask & flag.0 != 0;
     let device = device_attr(context)?;
@@ -114,7 +114,7 @@ fn port_attr(context: &Context, port: u8) -> Option<PortAttr> {
     Some(PortAttr::from_c(&context.query_port(port).ok()?))
 }
 
-/// Explains that a port does not exist, if it does not.
+/// Returns an explanation if the port does not exist.
 pub fn no_port(context: &Context, port: u8) -> Option<String> {
     let ports = device_attr(context)?.phys_port_cnt;
     (port == 0 || port > ports).then(|| {
@@ -123,13 +123,13 @@ pub fn no_port(context: &Context, port: u8) -> Option<String> {
     })
 }
 
-/// Explains that an index of the P_Key table does not exist, if it does not.
+/// Returns an explanation if the index exceeds the port's P_Key table.
 pub fn no_pkey(context: &Context, port: u8, index: u16) -> Option<String> {
     let len = port_attr(context, port)?.pkey_tbl_len;
     (index >= len).then(|| format!("P_Key index {index} does not exist: port {port} has {len}"))
 }
 
-/// Explains that an index of the GID table does not exist, if it does not.
+/// Returns an explanation if the index exceeds the port's GID table.
 fn no_gid(context: &Context, port: u8, index: u8) -> Option<String> {
     let len = port_attr(context, port)?.gid_tbl_len;
     let exists = u32::from(index) < len;
@@ -148,7 +148,7 @@ pub fn gid_refused(
     Error::os(verb, errno, why.unwrap_or_else(|| format!("port {port}, GID index {index}")))
 }
 
-/// Explains that an entry of the GID table is empty, if it is.
+/// Returns an explanation if the entry of the GID table is empty.
 pub fn empty_gid(context: &Context, port: u8, index: u8) -> Option<String> {
     let query = context.control().query_gid;
     // SAFETY: its handle keeps the context open.

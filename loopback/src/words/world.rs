@@ -179,9 +179,9 @@ impl World {
 
     /// Amazon's EFA: only UD and [`Srd`] queue pairs, no shared receive queues, and messages of at
     /// most 8928 bytes, except RDMA. SRD delivers and completes in an order drawn from a seed
-    /// ([`shuffled`](World::shuffled)), reports a READ's completion as a SEND, and answers RDMA
-    /// only if an address handle leads back to the sender, as EFA does. (Ports and addresses are as
-    /// on [`ipv4`](World::ipv4), unlike on EFA.)
+    /// ([`shuffled`](World::shuffled)). As on EFA, it reports a READ's completion as a SEND, and
+    /// answers RDMA only if the peer's device has an address handle for the sender's device. (Ports
+    /// and addresses are as on [`ipv4`](World::ipv4), unlike on EFA.)
     ///
     /// [`sender`] has an example.
     ///

@@ -127,7 +127,7 @@ pub struct EpParts<
     pub id: CmId<PS, S, M>,
     /// The peer's parameters, once it sent them (TCP).
     pub peer: Option<PeerParam>,
-    /// The private data that the peer sent with them.
+    /// The private data that the peer sent with its request or its reply.
     pub private_data: Vec<u8>,
     /// The protection domain.
     pub pd: ProtectionDomain,

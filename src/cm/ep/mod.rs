@@ -100,8 +100,8 @@ pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile, M: Mod
     pub id: CmId<PS, S, M>,
     /// The peer's parameters, once it sent them (TCP).
     pub peer: Option<PeerParam>,
-    /// The private data that the peer sent with them, possibly padded with zeroes
-    /// ([R16.15](crate::guide::rules#r16-15)).
+    /// The private data that the peer sent with its request or its reply, possibly padded with
+    /// zeroes ([R16.15](crate::guide::rules#r16-15)).
     pub private_data: Vec<u8>,
     pub(super) pd: ProtectionDomain,
     pub(super) send: Side<P::Entry, P::Threads>,

@@ -175,7 +175,7 @@ impl WindowEntry {
             _ => return Err(self.refuse("not a bound window: use `into_lent` or `into_unbound`")),
         }
         if core.range.rights != A::FLAGS & RIGHTS {
-            return Err(self.refuse("the window has other rights: name the rights of the bind"));
+            return Err(self.refuse("the window was bound with other rights: use those rights"));
         }
         self.0.bound();
         Ok(BoundWindow(self.0, PhantomData))

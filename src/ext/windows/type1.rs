@@ -126,7 +126,7 @@ impl WindowEntry {
             return Err(entry.refuse("the window is not bound: use `into_type1`"));
         }
         if range.rights != A::FLAGS & RIGHTS {
-            return Err(entry.refuse("the window has other rights: name the rights of the bind"));
+            return Err(entry.refuse("the window was bound with other rights: use those rights"));
         }
         Ok(BoundType1Window(entry.0, PhantomData))
     }

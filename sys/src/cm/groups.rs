@@ -15,7 +15,7 @@ struct Group {
     failed: Failed,
 }
 
-/// Whether the join failed, as its event reports, or was abandoned.
+/// Whether a join failed or was abandoned.
 #[derive(Clone, Debug, Default)]
 pub struct Failed(Arc<AtomicBool>);
 

@@ -44,7 +44,7 @@ pub struct QueueCounters {
     small: AtomicU32,
     /// Whether the device is siw, which has its own reasons to reject requests.
     is_siw: AtomicBool,
-    /// Whether safe code forgot a list: its buffers name these counters, but are not counted.
+    /// Whether safe code leaked a list: its buffers name these counters, but are not counted.
     has_lists: AtomicBool,
     /// Whether each entry of the queue is one or more buffers of pools or arenas, which any thread
     /// may return.
@@ -276,8 +276,8 @@ impl QueueCounters {
         }
     }
 
-    /// Records that safe code forgot lists of the queue, which ends now. Their buffers are orphaned
-    /// too.
+    /// Records that safe code leaked a list of the queue, so that the list's buffers are orphaned
+    /// too when the queue ends.
     pub fn note_lists(&self) {
         self.has_lists.store(true, Ordering::Relaxed);
     }
@@ -298,7 +298,7 @@ impl QueueCounters {
     /// The maximum number of orphaned handles of a queue that ended: the posted requests whose
     /// completions were not consumed. Work requests without a buffer count as well. `None` if only
     /// the headers contain it: a shared receive queue has several completion queues, and therefore
-    /// no exact count, and the buffers of a list that safe code forgot are not counted.
+    /// no exact count, and the buffers of a list that safe code leaked are not counted.
     fn most_orphaned(&self) -> Option<usize> {
         let left = |d: usize| {
             self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d))
@@ -312,7 +312,7 @@ impl QueueCounters {
         self.may_wait.store(true, Ordering::Relaxed);
     }
 
-    /// Whether safe code forgot lists of the queue, which has ended.
+    /// Whether safe code leaked a list of the queue, which has ended.
     fn has_lists(&self) -> bool {
         self.has_lists.load(Ordering::Relaxed)
     }
@@ -424,7 +424,7 @@ impl Quiet {
     }
 
     /// The protection domain of all buffers that these queues may own, or `None` if there may be
-    /// several. (A list that was forgotten during a panic may contain buffers of any domain,
+    /// several. (A list that was leaked during a panic may contain buffers of any domain,
     /// because they were not checked yet.)
     pub fn domain(&self) -> Option<u32> {
         let first = self.orphaned.first()?.pd;

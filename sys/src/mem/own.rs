@@ -158,7 +158,8 @@ pub unsafe trait Memory: Send + 'static {
 /// Whether other processes can write a [`Memory`]: [`Private`] or [`Shared`].
 pub trait Sharing: sealed::Sealed + 'static {}
 
-/// [`Memory`] that only this process can write: buffers of it are slices.
+/// [`Memory`] that only this process can write. If it becomes a pool, the pool's buffers are
+/// slices.
 #[derive(Debug)]
 pub enum Private {}
 

@@ -19,8 +19,8 @@ use crate::terms::error::Error;
 /// [`into_object`](Self::into_object), [`into_parts`](Self::into_parts).
 ///
 /// A `Refused` is not a [`std::error::Error`] itself; its [`error`](Self::error) is. So for
-/// anyhow's and eyre's `context`, write `.map_err(Refused::into_error).context("..")`. The same
-/// holds for a `#[source]` or `#[from]` of thiserror, whose field is an [`Error`].
+/// anyhow's and eyre's `context`, write `.map_err(Refused::into_error).context("..")`. With
+/// thiserror, give the `#[source]` or `#[from]` field the type [`Error`], and convert the same way.
 ///
 /// ```
 /// # use proverbs::prelude::*;
