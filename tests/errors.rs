@@ -386,8 +386,9 @@ fn a_refused_post_names_the_remedy() {
     );
     said(
         ForeignWindow,
-        "the memory window was allocated for another queue pair, or ended when this one was \
-         reset or could not be destroyed (allocate one by `alloc_mw` of this queue pair)",
+        "the memory window was allocated for another queue pair, or became invalid when this \
+         queue pair was reset or could not be destroyed (allocate one by `alloc_mw` of this queue \
+         pair)",
     );
     said(
         Poisoned,

@@ -122,8 +122,8 @@ pub enum PostErrorKind {
     ///
     /// [R5.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-3
     UnknownAddressHandle,
-    /// The window was allocated for another queue pair, or became invalid when this one was reset,
-    /// or when the device refused to destroy it ([R19.4]).
+    /// The window was allocated for another queue pair, or became invalid when this queue pair was
+    /// reset or the device refused to destroy this queue pair ([R19.4]).
     ///
     /// [R19.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r19-4
     ForeignWindow,
@@ -304,8 +304,9 @@ impl fmt::Display for PostErrorKind {
                  queue pair by `add_address_handle`)",
             ),
             PostErrorKind::ForeignWindow => f.write_str(
-                "the memory window was allocated for another queue pair, or ended when this one was \
-                 reset or could not be destroyed (allocate one by `alloc_mw` of this queue pair)",
+                "the memory window was allocated for another queue pair, or became invalid when this \
+                 queue pair was reset or could not be destroyed (allocate one by `alloc_mw` of this \
+                 queue pair)",
             ),
             PostErrorKind::LocalInvOnSoftRoce => f.write_str(
                 "LOCAL_INV of a memory window is refused on Soft-RoCE, where it crashes the kernel \
