@@ -34,7 +34,7 @@ use crate::work::limits::Limit;
 
 const VERB: &str = "ibv_create_qp";
 
-/// The entries that each queue reserves beyond its depth, for the marker of a drain.
+/// The entries that a send queue reserves beyond its depth, for the marker of a drain.
 pub(super) const SENTINEL: u32 = 1;
 
 /// [`ProtectionDomain::create_qp`].

@@ -54,9 +54,9 @@ fn check_protocols() -> Result<()> {
 }
 
 /// Checks that every protocol has a model, and runs all models, with at most `most` preemptions.
-/// With three preemptions, all models take 40 seconds of processor time. Two models have so many
-/// orders that all of them take many minutes. Only loom itself is optimized (Cargo.toml), because
-/// optimizing the crates takes longer than it saves.
+/// With three preemptions, all models take 40 seconds of processor time, and without a limit
+/// several minutes, because two models have very many orders. Only loom itself is optimized
+/// (Cargo.toml), because optimizing the crates takes longer than it saves.
 pub fn check(most: Option<&str>) -> Result<()> {
     check_protocols()?;
     let dir = paths::below_target("loom")?;
