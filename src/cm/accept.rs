@@ -171,6 +171,9 @@ impl Request<Tcp> {
     ///   `ibv_modify_qp`. EINVAL with [`Unanswered`](NotAccepted::Unanswered): `qp` is not on the
     ///   request's device, or with `ece` the peer offers options of another vendor's device. With
     ///   `ece`, no answer is sent if the queue pair does not support the offered options.
+    /// - [`Limit`](crate::ErrorKind::Limit) with [`Unanswered`](NotAccepted::Unanswered): on iWARP,
+    ///   the peer serves no READs, and the profile of `qp` has them
+    ///   ([R4.6](crate::guide::rules#r4-6)).
     #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
@@ -194,7 +197,7 @@ impl Request<Tcp, OnChannel> {
     /// The error contains the request or the id, and the queue pair ([`NotAccepted`]).
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr` or
     /// `ibv_modify_qp`. EINVAL with [`Unanswered`](NotAccepted::Unanswered): `qp` is not on the
-    /// request's device. With `ece`, the same errors occur as for a synchronous id.
+    /// request's device. On iWARP and with `ece`, the same errors occur as for a synchronous id.
     #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
