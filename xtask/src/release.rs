@@ -106,8 +106,8 @@ fn main() {
 /// The published crates.
 const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros", "proverbs"];
 
-/// Compiles the workspace with the oldest supported Rust, also the demo, because Debian's cargo has
-/// this version.
+/// Compiles the workspace with the oldest supported Rust, which is the version of Debian's cargo.
+/// `more` adds targets.
 fn with_oldest(more: &[&str]) -> Result<()> {
     // For rustup, 1.85 is a channel that follows 1.85.1 and so on.
     let with = concat!("+", env!("CARGO_PKG_RUST_VERSION"), ".0");

@@ -217,7 +217,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Clippy => {
             clippy()?;
             // Code that is unused without a feature causes a warning. The last features only add
-            // impls and events.
+            // waits, impls and events.
             let alone = ["", "cm", "loopback", "tokio,serde,zerocopy,anyhow,eyre,tracing"];
             for features in alone {
                 let alone = ["clippy", "--no-default-features", "--features", features];

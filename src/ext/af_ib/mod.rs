@@ -91,8 +91,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.core.id.ib_addresses().0.map(IbAddr::of)
     }
 
-    /// The peer's address, if it is an InfiniBand address. It is known once the id has resolved it,
-    /// or the peer has sent a request.
+    /// The peer's address, if it is an InfiniBand address. `None` before the id has resolved it or
+    /// the peer has sent a request.
     pub fn peer_ib_addr(&self) -> Option<IbAddr> {
         self.core.id.ib_addresses().1.map(IbAddr::of)
     }

@@ -255,7 +255,7 @@ pub enum MigrationState {
     /// There is no alternate path, or the queue pair moved to it and has no other path now.
     #[doc(alias = "IBV_MIG_MIGRATED")]
     Migrated,
-    /// The path is being armed, and the peer's path is not known to be armed yet.
+    /// The path is being armed, and the peer has not yet reported that its path is armed.
     #[doc(alias = "IBV_MIG_REARM")]
     Rearm,
     /// The path is armed.

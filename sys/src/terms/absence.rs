@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// The reason why this process cannot use an RDMA device.
 ///
-/// Its text says what to do.
+/// `Display` also prints a remedy.
 ///
 /// ```
 /// # use proverbs::prelude::*;
